@@ -23,7 +23,7 @@ from gpuctl.frontend.source import Source, collect
 from gpuctl.language.display_text import visible
 from gpuctl.language.masking import redact
 from gpuctl.language.names import SYSTEM_NAMESPACE, is_dns_label
-from gpuctl.language.sentences import Sentence
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Object
@@ -225,8 +225,8 @@ def _presentable(diagnostic: Diagnostic) -> Diagnostic:
 
     A hint may have several lines: YAML to copy.
     """
-    message = visible(redact(diagnostic.message))
-    hint = "\n".join(map(visible, redact(diagnostic.hint or "").split("\n"))) or None
+    message = Sentence(visible(redact(diagnostic.message)))
+    hint = Sentence("\n".join(map(visible, redact(diagnostic.hint or "").split("\n")))) or None
     if (message, hint) == (diagnostic.message, diagnostic.hint):
         return diagnostic
     return diagnostic._replace(message=message, hint=hint)
@@ -243,15 +243,19 @@ def _notes_on_nodes(loaded: Loaded) -> list[Diagnostic]:
         return []
     first = min((document for document, _ in pools), key=lambda document: (document.file, document.span().line))
     number = sum(nodes for _, nodes in pools)
-    whose = "the pool's nodes" if len(pools) == 1 else f"the nodes of {len(pools)} pools"
+    whose = say("the pool's nodes") if len(pools) == 1 else say("the nodes of {number} pools", number=len(pools))
     return [
         first.diagnostic(
             Severity.NOTE,
             "GPU606",
-            f"the labels of {whose} ({number}) are left out of the output: "
-            "`kubectl apply` and `kubectl delete` of a Node are dangerous",
+            say(
+                "the labels of {whose} ({number}) are left out of the output: `kubectl apply` and `kubectl "
+                "delete` of a Node are dangerous",
+                whose=whose,
+                number=number,
+            ),
             ("nodes",),
-            "label them with `kubectl label node`; --nodes includes them",
+            say("label them with `kubectl label node`; --nodes includes them"),
             key=True,
         )
     ]
@@ -274,9 +278,15 @@ def _notes_on_namespaces(loaded: Loaded, options: OutputOptions, lowered: Iterab
             document.diagnostic(
                 Severity.NOTE,
                 "GPU607",
-                f"the namespace {name} is left out of the output: `kubectl delete` of it deletes all that is in it",
+                say(
+                    "the namespace {name} is left out of the output: `kubectl delete` of it deletes all that is in it",
+                    name=name,
+                ),
                 ("job", "namespace") if is_job else (),
-                f"if it is not there, create it with `kubectl create namespace {name}`; --namespaces includes it",
+                say(
+                    "if it is not there, create it with `kubectl create namespace {name}`; --namespaces includes it",
+                    name=name,
+                ),
             )
         )
     return notes
@@ -287,11 +297,17 @@ def _validate(context: Context, lowered: Iterable[Lowered], validator: SchemaVal
     for item in lowered:
         for violation in validator.check(item.object):
             obj = item.object
-            at = ".".join(str(part) for part in violation.path) or "its top"
+            at = ".".join(str(part) for part in violation.path) or say("its top")
             context.report(
                 item.document,
                 "GPU901",
-                f"gpuctl made an invalid {obj['kind']} `{obj['metadata']['name']}`: {violation.message} at {at}",
+                say(
+                    "gpuctl made an invalid {kind} `{name}`: {problem} at {place}",
+                    kind=obj["kind"],
+                    name=obj["metadata"]["name"],
+                    problem=violation.message,
+                    place=at,
+                ),
                 (),
-                "this is a bug of gpuctl: please report it with this document",
+                say("this is a bug of gpuctl: please report it with this document"),
             )

@@ -123,6 +123,10 @@ def test_new_job_has_findings_at_their_lines_and_a_plan(visit: Visit, place: Pla
     assert page.evaluate(SELECTED) == "colour"
     page.wait_for_function(MARKED, arg=3)
     page.locator(".heading button.main[aria-disabled]").wait_for()
+    page.locator("button[lang=zh-CN]").click()
+    page.locator(".finding.error").filter(has_text="training 文档中没有字段 colour").wait_for()
+    page.locator("button[lang=en]").click()
+    finding.wait_for()
     visit.write_document(json.dumps(training("fresh", job={"namespace": place.namespace})))
     page.locator(PLAN).click()
     visit.see("job/fresh", "dialog")

@@ -10,6 +10,7 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from starlette.requests import Request
 
+import gpuctl
 from gpuctl.acts.node_labels import NodeChangeFailure, NodeChangeReport, label_conflict, missing_node, no_such_label
 from gpuctl.api.node_label_answers import LABELLED, BatchReport
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
@@ -17,6 +18,7 @@ from gpuctl.capacity.admission.limit_ranges import limit_violations
 from gpuctl.capacity.admission.podsecurity import ENFORCE, forbidden
 from gpuctl.capacity.admission.quota_charges import Unspecified
 from gpuctl.capacity.kueue.queue_messages import QueuePath, queue_wait
+from gpuctl.frontend.source import Source
 from gpuctl.hints import ADOPT_OBJECT, Surface, set_request_surface
 from gpuctl.kube.api_errors import api_error
 from gpuctl.kube.not_found import no_such
@@ -201,6 +203,47 @@ def test_messages_are_english_by_default(make: Any, english: str, chinese: str |
 def test_documented_messages_are_translated(make: Any, english: str, text: str | None, chinese: Translation) -> None:
     assert str(make()) == (text or english)
     assert chinese.is_used is (text is not None)
+
+
+TRAINING = "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: 'a/b:1', command: [a]}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "english", "chinese_text"),
+    [
+        ("resources: {gpus: 1}", "unknown field `gpus` in resources", "resources 中没有字段 `gpus`"),
+        ("resources: 4", "`resources` must be a mapping, not a single value", "`resources` 应为映射，而不是单个值"),
+        (
+            "resources: {gpu-type: {}}",
+            "`gpu-type` must be a single value or a list, not a mapping",
+            "`gpu-type` 应为单个值或列表，而不是映射",
+        ),
+        ("resources: {gpu-type: []}", "`gpu-type` must have at least 1 item", "`gpu-type` 至少要有 1 项"),
+        ("resources: {gpu: -1}", "`gpu` must be at least 0", "`gpu` 不能小于 0"),
+        (
+            "resources: {memory: 12GB}",
+            "`12GB` is not a Kubernetes quantity such as `500m`, `2` or `128Gi`",
+            "`12GB` 不是 `500m`、`2`、`128Gi` 这样的 Kubernetes 数量",
+        ),
+        (
+            "schedule: 61 2 * * *",
+            "`61 2 * * *`: `61` is not a minute: 0-59",
+            "`61 2 * * *`：`61` 不是分钟：应为 0-59",
+        ),
+        ("code: {ref: main}", "the code has neither `git` nor `local`", "code 既没有 `git`，也没有 `local`"),
+        ("resources: [", "a value is missing here", "这里缺少值"),
+    ],
+)
+def test_diagnostics_follow_the_language(line: str, english: str, chinese_text: str) -> None:
+    """Validators are cached; a text of another language never comes from a cache."""
+    sources = [Source("job.yaml", TRAINING + line)]
+    for translation, message in ((None, english), (Translation(chinese_sentences()), chinese_text)) * 2:
+        set_request_translation(translation)
+        try:
+            found = [item.message for item in gpuctl.compile(sources).diagnostics]
+        finally:
+            set_request_translation(None)
+        assert message in found, found
 
 
 def test_message_without_a_translation_stays_english(chinese: Translation) -> None:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gpuctl.objects.cron import CronProblem, parse_cron
+from gpuctl.language.cron import CronProblem, parse_cron
 from gpuctl.reading.jobs.cron_times import next_time
 
 

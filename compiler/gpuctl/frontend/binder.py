@@ -25,6 +25,7 @@ from gpuctl.frontend.templates import expand, without_references
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, RawDocument, YamlNode
 from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS, Model
+from gpuctl.language.sentences import Template, say
 from gpuctl.language.spelling import fold, nearest
 
 _CARD_FIELDS = frozenset({"gpu-memory", "gpu-profile", "gpu-share"})
@@ -190,33 +191,41 @@ def _kind(findings: Findings, *, direct: bool) -> str | None:
 def _report_no_kind(findings: Findings, node: YamlNode | None, text: str | None) -> None:
     root = findings.root
     if root.kind != MAPPING:
-        findings.at_node("GPU106", "a document must be a mapping that starts with `kind:`", root, ())
+        findings.at_node("GPU106", say("a document must be a mapping that starts with `kind:`"), root, ())
     elif node is not None and text is not None:
         close = near_kind(text) or nearest(text, [*KINDS, *ALIASES])
-        hint = f"did you mean `{close}`?" if close else f"the kinds are {', '.join(KINDS)}"
+        hint = say("did you mean `{name}`?", name=close) if close else say("the kinds are {kinds}", kinds=list(KINDS))
         if owner_of(root, findings.chunk.source.name) is DocumentOwner.OTHER_TOOL:
-            hint = "this is a Kubernetes manifest already; `kubectl apply -f` takes it"
-        findings.at_node("GPU102", f"unknown kind `{shorten(text)}`", node, ("kind",), hint)
+            hint = say("this is a Kubernetes manifest already; `kubectl apply -f` takes it")
+        findings.at_node("GPU102", say("unknown kind `{name}`", name=shorten(text)), node, ("kind",), hint)
     elif (written := child(root, "kind")) is not None and not written[1].is_null:
         report_wrong_kind(findings, written[1], written[0], ("kind",), SCALAR)
     else:
         misspelt = misspelt_kind(root)
         first = misspelt or (written[0] if written else root.value[0][0] if root.value else root)
-        hint = f"add `kind:` with one of {', '.join(KINDS)}" if misspelt is None else "did you mean `kind`?"
-        findings.at_node("GPU101", "the document has no `kind`", first or root, (), hint)
+        hint = (
+            say("add `kind:` with one of {kinds}", kinds=list(KINDS))
+            if misspelt is None
+            else say("did you mean `{name}`?", name="kind")
+        )
+        findings.at_node("GPU101", say("the document has no `kind`"), first or root, (), hint)
 
 
 def _report_foreign(findings: Findings, owner: DocumentOwner, node: YamlNode | None, text: str | None) -> None:
     if text is not None:
-        what = f"kind `{shorten(text)}`"
+        what = say("kind `{name}`", name=shorten(text))
+    elif findings.root.kind == MAPPING:
+        what = say("a document without `kind`")
     else:
-        what = "a document without `kind`" if findings.root.kind == MAPPING else "a document that is not a mapping"
+        what = say("a document that is not a mapping")
     span = findings.chunk.span(node) if node is not None else findings.span(())
     if owner is DocumentOwner.OTHER_TOOL:
-        found = Diagnostic(Severity.NOTE, "GPU105", f"{what} is not a gpuctl document: skipped", span)
+        found = Diagnostic(
+            Severity.NOTE, "GPU105", say("{document} is not a gpuctl document: skipped", document=what), span
+        )
     else:
-        hint = "add an `apiVersion` and a `kind` if it is a manifest, or move it elsewhere"
-        message = f"{what} is skipped: its owner is unclear"
+        hint = say("add an `apiVersion` and a `kind` if it is a manifest, or move it elsewhere")
+        message = say("{document} is skipped: its owner is unclear", document=what)
         found = Diagnostic(Severity.NOTE, "GPU107", message, span, hint=hint)
     findings.diagnostics.append(found)
 
@@ -226,7 +235,8 @@ def _data(findings: Findings, kind: str) -> dict[str, Any]:
     data = conform(findings, kind)
     data["kind"] = kind
     if "version" not in data and ("version",) not in findings.bad:
-        message, hint = f"the document has no `version`; {VERSION} is assumed", f"add `version: {VERSION}`"
+        message = say("the document has no `version`; {version} is assumed", version=VERSION)
+        hint = say("add `version: {version}`", version=VERSION)
         found = Diagnostic(Severity.WARNING, "GPU103", message, findings.span(()), ("version",), hint)
         findings.diagnostics.append(found)
         data["version"] = VERSION
@@ -243,10 +253,15 @@ def _check_defaults(findings: Findings, kind: str, partial: dict[str, Any]) -> N
     skeleton = {"kind": kind, "version": VERSION, "job": {"name": "x"}, "environment": {"image": "x"}}
     for key in ("name", "namespace"):
         if key in partial.get("job", {}):
-            findings.at_path("GPU213", f"a default `{key}` would apply to every job", ("defaults", kind, "job", key))
-    for field, noun in (("profiles", "profile"), ("sweep", "sweep")):
+            findings.at_path(
+                "GPU213", say("a default `{name}` would apply to every job", name=key), ("defaults", kind, "job", key)
+            )
+    for field, message in (
+        ("profiles", Template("a profile belongs to one document")),
+        ("sweep", Template("a sweep belongs to one document")),
+    ):
         if field in partial:
-            findings.at_path("GPU213", f"a {noun} belongs to one document", ("defaults", kind, field), key=True)
+            findings.at_path("GPU213", say(message), ("defaults", kind, field), key=True)
     partial = {key: value for key, value in partial.items() if key != "sweep"}
     try:
         kind_shape(kind).model.model_validate(merge(skeleton, without_references(partial)))

@@ -32,6 +32,7 @@ from gpuctl.frontend.syntax_errors import (
 )
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, Chunk, ReadError, YamlNode
 from gpuctl.language.display_text import shorten
+from gpuctl.language.sentences import Sentence, say
 
 MAX_EXPANDED = 100_000
 
@@ -114,9 +115,9 @@ class _Composer:
                 if values > MAX_VALUES:
                     raise self._error(
                         "GPU003",
-                        f"the document has more than {MAX_VALUES} values",
+                        say("the document has more than {most} values", most=MAX_VALUES),
                         event.start_mark.index,
-                        "split it into several documents",
+                        say("split it into several documents"),
                     )
             if kind is scalar_event:
                 value, start = event.value, event.start_mark.index
@@ -134,7 +135,7 @@ class _Composer:
                 children.append(node)
             elif kind is mapping_start or kind is sequence_start:
                 if len(parents) >= MAX_DEPTH:
-                    raise self._error("GPU008", TOO_DEEP, event.start_mark.index, FLATTEN)
+                    raise self._error("GPU008", say(TOO_DEEP, most=MAX_DEPTH), event.start_mark.index, say(FLATTEN))
                 if question:
                     self._refuse_question(text, event.start_mark.index)
                 start = event.start_mark.index
@@ -166,8 +167,8 @@ class _Composer:
         YAML 1.2, rule ns-plain-first: a ``?`` is an indicator only if a blank or a flow indicator follows.
         """
         if index and text[index - 1] == "?" and text[index : index + 1] not in _AFTER_MARK:
-            hint = "quote the text that starts with it"
-            raise self._error("GPU004", "a `?` in brackets starts a key", index - 1, hint)
+            hint = say("quote the text that starts with it")
+            raise self._error("GPU004", say("a `?` in brackets starts a key"), index - 1, hint)
 
     def _refuse_tabs(self, start: int, end: int) -> None:
         """Raise an error if a block scalar from ``start`` to ``end`` contains a line of tabs, which may be part of its
@@ -175,7 +176,7 @@ class _Composer:
         """
         for line in self.tab_lines:
             if line[0] < end and line[1] > start:
-                raise self._error("GPU005", TAB, line[1] - 1, TAB_HINT)
+                raise self._error("GPU005", say(TAB), line[1] - 1, say(TAB_HINT))
 
     @staticmethod
     def _children(parents: list[tuple[YamlNode, str | None]], roots: list[YamlNode]) -> list[YamlNode]:
@@ -187,17 +188,17 @@ class _Composer:
         if target is None:
             raise self._error(
                 "GPU007",
-                f"the alias `*{event.anchor}` refers to no anchor before it, or to itself",
+                say("the alias `*{anchor}` refers to no anchor before it, or to itself", anchor=event.anchor),
                 event.start_mark.index,
-                f"define `&{event.anchor}` earlier in the same document, outside of what it names",
+                say("define `&{anchor}` earlier in the same document, outside of what it names", anchor=event.anchor),
             )
         self.expanded += self._weight(target)
         if self.expanded > MAX_EXPANDED:
             raise self._error(
                 "GPU007",
-                f"the document's aliases expand to more than {MAX_EXPANDED} values",
+                say("the document's aliases expand to more than {most} values", most=MAX_EXPANDED),
                 event.start_mark.index,
-                "write the values out, or use fewer aliases",
+                say("write the values out, or use fewer aliases"),
             )
         # A separate node: the same content, at the position of the alias.
         return YamlNode(target.kind, target.value, event.start_mark.index, event.end_mark.index, target.plain)
@@ -226,7 +227,10 @@ class _Composer:
         }:
             shown = tag.replace("tag:yaml.org,2002:", "!!")
             raise self._error(
-                "GPU010", f"the YAML tag `{shorten(shown)}` has no meaning here", event.start_mark.index, "remove it"
+                "GPU010",
+                say("the YAML tag `{tag}` has no meaning here", tag=shorten(shown)),
+                event.start_mark.index,
+                say("remove it"),
             )
 
     def _pairs(self, flat: list[YamlNode]) -> list[tuple[YamlNode, YamlNode]]:
@@ -237,9 +241,11 @@ class _Composer:
             bad = next(key for key in keys if key.kind is not SCALAR)
             raise self._error(
                 "GPU004",
-                "a key must be text, and this one is a " + bad.kind,
+                say("a key must be text, and this one is a mapping")
+                if bad.kind is MAPPING
+                else say("a key must be text, and this one is a list"),
                 bad.start,
-                "quote it if `{{...}}` was meant as text" if bad.kind is MAPPING else "quote it",
+                say("quote it if `{{{{...}}}}` was meant as text") if bad.kind is MAPPING else say("quote it"),
             )
         if any(key.value == "<<" and key.plain for key in keys):
             pairs = self._merged(pairs)
@@ -259,10 +265,10 @@ class _Composer:
                 Diagnostic(
                     Severity.ERROR,
                     "GPU006",
-                    f"the key `{shorten(key.value)}` occurs twice in one mapping",
+                    say("the key `{key}` occurs twice in one mapping", key=shorten(key.value)),
                     self.chunk.span(key),
-                    hint="remove one of the two",
-                    related=(Related("first here", self.chunk.span(earlier)),),
+                    hint=say("remove one of the two"),
+                    related=(Related(say("first here"), self.chunk.span(earlier)),),
                 )
             )
         return kept
@@ -281,9 +287,9 @@ class _Composer:
                 if base.kind is not MAPPING:
                     raise self._error(
                         "GPU007",
-                        "`<<` merges mappings, and this is not one",
+                        say("`<<` merges mappings, and this is not one"),
                         base.start,
-                        "refer to a mapping: `<<: *name`",
+                        say("refer to a mapping: `<<: *name`"),
                     )
                 for base_key, base_value in base.value:
                     if base_key.value not in present:
@@ -291,9 +297,11 @@ class _Composer:
                         own.append((base_key, base_value))
         self.expanded += len(own)
         if self.expanded > MAX_EXPANDED:
-            raise self._error("GPU007", "the document's aliases expand too far", pairs[0][0].start, "use fewer aliases")
+            raise self._error(
+                "GPU007", say("the document's aliases expand too far"), pairs[0][0].start, say("use fewer aliases")
+            )
         return own
 
-    def _error(self, code: str, message: str, offset: int, hint: str) -> ReadError:
+    def _error(self, code: str, message: Sentence, offset: int, hint: Sentence) -> ReadError:
         span = self.chunk.point(*self.chunk.place(offset))
         return ReadError(Diagnostic(Severity.ERROR, code, message, span, hint=hint))

@@ -28,9 +28,10 @@ from gpuctl.frontend.spans import column_of, texts_at
 from gpuctl.frontend.unknown_keys import split_text_hint, unknown_key_hint
 from gpuctl.frontend.yaml_tree import MAPPING, NULLS, SCALAR, SEQUENCE, Chunk, YamlNode
 from gpuctl.language.display_text import shorten
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.spelling import fold
 
-_ARTICLES = {SCALAR: "a single value", SEQUENCE: "a list", MAPPING: "a mapping"}
+_ARTICLES = {SCALAR: Template("a single value"), SEQUENCE: Template("a list"), MAPPING: Template("a mapping")}
 
 
 class _Invalid:
@@ -45,28 +46,41 @@ def conform(findings: Findings, kind: str) -> dict[str, Any]:
     return _Conformer(findings, kind).model(findings.root, kind_shape(kind))
 
 
-def report_wrong_kind(findings: Findings, node: YamlNode, key: YamlNode | None, path: FieldPath, expected: str) -> None:
-    """Report that a field has no value, or not the ``expected`` kind of value: a scalar, a list or a mapping."""
+def report_wrong_kind(
+    findings: Findings, node: YamlNode, key: YamlNode | None, path: FieldPath, expected: str | tuple[str, ...]
+) -> None:
+    """Report that a field has no value, or not the ``expected`` kind of value, or one of several kinds: a scalar, a
+    list or a mapping.
+    """
     field = _field(path)
     if node.is_null:
-        advice = {SEQUENCE: "write `[]`, or remove the line", MAPPING: "fill it, or remove the line"}.get(
-            expected, 'give it a value, remove the line, or quote it ("null") if it is text'
-        )
-        findings.at_node("GPU205", f"{field} has no value", node, path, advice, key=key)
+        advice = say('give it a value, remove the line, or quote it ("null") if it is text')
+        if expected == SEQUENCE:
+            advice = say("write `[]`, or remove the line")
+        elif expected == MAPPING:
+            advice = say("fill it, or remove the line")
+        findings.at_node("GPU205", say("{field} has no value", field=field), node, path, advice, key=key)
         return
     hint: str | None = None
     if expected == SEQUENCE and node.kind == SCALAR:
         hint = _as_list(findings, node, path)
     elif expected == SEQUENCE:
-        hint = "start each entry with `- `"
+        hint = say("start each entry with `- `")
     elif expected == MAPPING:
-        hint = (as_mapping(node.value, path) if node.kind == SCALAR else None) or "write `key: value` lines below it"
+        hint = (as_mapping(node.value, path) if node.kind == SCALAR else None) or say(
+            "write `key: value` lines below it"
+        )
     elif node.kind == SCALAR:
         hint = as_mapping(node.value, path)
     elif expected == SCALAR:
-        hint = _as_value(node, path) or _as_text(findings.chunk, node) or "write one value"
-    wanted = _ARTICLES.get(expected, expected)
-    message = f"{field} must be {wanted}, not {_ARTICLES[node.kind]}"
+        hint = _as_value(node, path) or _as_text(findings.chunk, node) or say("write one value")
+    kinds = (expected,) if isinstance(expected, str) else expected
+    message = say(
+        "{field} must be {kinds:or}, not {kind}",
+        field=field,
+        kinds=[say(_ARTICLES[kind]) for kind in kinds],
+        kind=say(_ARTICLES[node.kind]),
+    )
     findings.at_node("GPU202", message, node, path, hint, key=key)
 
 
@@ -76,7 +90,7 @@ def _as_list(findings: Findings, node: YamlNode, path: FieldPath) -> str:
     if path[-2:] == ("on", "stop"):
         return advise_hook(node.value, field="stop")
     if field not in ("command", "args"):
-        return f"write a list: {flow_list([node.value])}"
+        return say("write a list: {list}", list=flow_list([node.value]))
     indent = column_of(findings.chunk, findings.root, path)
     text = unfolded(findings.chunk.written(node)) or node.value
     if field == "args":
@@ -85,25 +99,25 @@ def _as_list(findings: Findings, node: YamlNode, path: FieldPath) -> str:
     return advise_command(text, args=args, indent=indent)
 
 
-def _as_value(node: YamlNode, path: FieldPath) -> str | None:
+def _as_value(node: YamlNode, path: FieldPath) -> Sentence | None:
     """Return the hint for ``configMap: {name: NAME}`` as Kubernetes writes it, and the like; None for other values."""
     entries = node.value if node.kind == MAPPING else []
     if len(entries) != 1 or entries[0][1].kind != SCALAR or entries[0][1].is_null or not isinstance(path[-1], str):
         return None
     named = fold(entries[0][0].value) in ("name", "secretname", "claimname", "path")
-    return f"write `{path[-1]}: {shorten(entries[0][1].value)}`" if named else None
+    return say("write `{text}`", text=f"{path[-1]}: {shorten(entries[0][1].value)}") if named else None
 
 
-def _as_text(chunk: Chunk, node: YamlNode) -> str | None:
+def _as_text(chunk: Chunk, node: YamlNode) -> Sentence | None:
     """Return the hint to quote an item such as ``echo a: b``, which YAML reads as a mapping; else None."""
     text = chunk.written(node).strip()
     if node.kind != MAPPING or text.startswith("{") or "\n" in text or len(node.value) != 1:
         return None
-    return f"quote it, because of the `: `: {flow_list([text])[1:-1]}"
+    return say("quote it, because of the `: `: {text}", text=flow_list([text])[1:-1])
 
 
 def _field(path: FieldPath) -> str:
-    return f"`{format_path(path[-2:] if path and isinstance(path[-1], int) else path[-1:])}`" if path else "this"
+    return f"`{format_path(path[-2:] if path and isinstance(path[-1], int) else path[-1:])}`" if path else say("this")
 
 
 class _Conformer:
@@ -159,8 +173,8 @@ class _Conformer:
             option = getattr(shape, node.kind)
             if option is not None and not node.is_null:
                 return self._value(node, option)
-            names = [_ARTICLES[kind] for kind in (SCALAR, SEQUENCE, MAPPING) if getattr(shape, kind) is not None]
-            return self._wrong(node, " or ".join(names))
+            kinds = (SCALAR, SEQUENCE, MAPPING)
+            return self._wrong(node, tuple(kind for kind in kinds if getattr(shape, kind) is not None))
         return self._free(node) if node.kind == MAPPING else self._wrong(node, MAPPING)
 
     def _user_mapping(self, node: YamlNode, shape: MapShape) -> dict[str, Any]:
@@ -168,7 +182,7 @@ class _Conformer:
         data: dict[str, Any] = {}
         for key, value in node.value:
             if key.plain and key.value in ("", "~"):
-                self.findings.at_node("GPU205", "a name is missing before the `:`", key, tuple(self.path), key=key)
+                self.findings.at_node("GPU205", say("a name is missing before the `:`"), key, tuple(self.path), key=key)
                 continue
             bound = self._below(key.value, key, value, shape.value)
             if bound is not _INVALID:
@@ -224,8 +238,8 @@ class _Conformer:
         if number is not None:
             return number
         if text.lower() in (".inf", "-.inf", "+.inf", ".nan"):
-            message = f"`{text}` is not a number that JSON can hold"
-            return self._report("GPU202", message, node, "quote it, if it is text")
+            message = say("`{text}` is not a number that JSON can hold", text=text)
+            return self._report("GPU202", message, node, say("quote it, if it is text"))
         return text
 
     def _free_below(self, part: str | int, key: YamlNode | None, node: YamlNode) -> Any:
@@ -235,34 +249,38 @@ class _Conformer:
         self.path.pop()
         return value
 
-    def _wrong(self, node: YamlNode, expected: str) -> Any:
+    def _wrong(self, node: YamlNode, expected: str | tuple[str, ...]) -> Any:
         report_wrong_kind(self.findings, node, self.key, tuple(self.path), expected)
         return _INVALID
 
-    def _report(self, code: str, message: str, node: YamlNode, hint: str | None) -> Any:
+    def _report(self, code: str, message: Sentence, node: YamlNode, hint: Sentence | None) -> Any:
         self.findings.at_node(code, message, node, tuple(self.path), hint, key=self.key)
         return _INVALID
 
     def _second_spelling(self, key: YamlNode, earlier: YamlNode, canonical: str) -> None:
         self.findings.at_node(
             "GPU204",
-            f"`{key.value}` and `{earlier.value}` are two spellings of one key",
+            say("`{key}` and `{earlier}` are two spellings of one key", key=key.value, earlier=earlier.value),
             key,
             (*self.path, canonical),
-            f"keep one; `{canonical}` is the canonical spelling",
+            say("keep one; `{name}` is the canonical spelling", name=canonical),
             key=key,
-            related=(Related("first here", self.findings.chunk.span(earlier)),),
+            related=(Related(say("first here"), self.findings.chunk.span(earlier)),),
         )
 
     def _unknown(self, node: YamlNode, key: YamlNode, value: YamlNode, shape: ModelShape) -> None:
         path = tuple(self.path)
-        article = "an" if self.kind[0] in "aeiou" else "a"
-        where = f" in {format_path(path)}" if path else f" in {article} {self.kind} document"
         hint = None
         if len(self.findings.diagnostics) < MAX_DIAGNOSTICS:
             # Further diagnostics are only counted, and a hint is by far the most expensive part.
             known = unknown_key_hint(key.value, path, shape, self.kind, value)
             hint = split_text_hint(self.findings.chunk.holding(key).text, node, key, value) or known
         self.findings.puzzling.add(path)
-        message = f"unknown field `{shorten(key.value)}`{where}"
+        name = shorten(key.value)
+        message = say("unknown field `{name}` in {block}", name=name, block=format_path(path))
+        if not path:
+            article = "an" if self.kind[0] in "aeiou" else "a"
+            message = say(
+                "unknown field `{name}` in {article} {kind} document", name=name, article=article, kind=self.kind
+            )
         self.findings.at_node("GPU203", message, key, (*path, key.value), hint, key=key)

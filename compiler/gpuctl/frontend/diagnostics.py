@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from gpuctl.language.display_text import count_text
+from gpuctl.language.sentences import Template, say
 
 MAX_DIAGNOSTICS = 100
 """Maximum number of diagnostics shown per file; the rest are counted."""
@@ -123,8 +123,16 @@ _RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 
 def _rest(hidden: list[Diagnostic]) -> Diagnostic:
     """Return the diagnostic that counts a file's hidden diagnostics, with the worst severity among them."""
-    counts = [(count(hidden, severity), severity.value) for severity in Severity]
-    shown = " and ".join(count_text(number, name) for number, name in counts if number)
-    message = f"{shown} more in this file {'is' if len(hidden) == 1 else 'are'} not shown"
-    hint = "correct those that are shown, and run this again"
+    said = {
+        Severity.ERROR: Template("{number:error}"),
+        Severity.WARNING: Template("{number:warning}"),
+        Severity.NOTE: Template("{number:note}"),
+    }
+    numbers = [(template, count(hidden, severity)) for severity, template in said.items()]
+    message = say(
+        "{counts:and} more in this file {number:is/are} not shown",
+        counts=[say(template, number=number) for template, number in numbers if number],
+        number=len(hidden),
+    )
+    hint = say("correct those that are shown, and run this again")
     return Diagnostic(hidden[0].severity, "GPU030", message, hidden[0].span, hint=hint)

@@ -13,6 +13,7 @@ import stat
 from typing import NamedTuple
 
 from gpuctl.language.kinds import ALIASES, KINDS
+from gpuctl.language.sentences import Sentence, Template, say
 
 SUFFIXES = (".yaml", ".yml")
 MAX_BYTES = 8 * 2**20
@@ -28,15 +29,19 @@ _SUBMODULE = r"(?m)^[ \t]*path[ \t]*=[ \t]*(.*?)[ \t]*$"
 
 
 class Unread(NamedTuple):
-    """A path that is not read, the reason, and the remedy."""
+    """A path that is not read, the template of the message about it, and the remedy."""
 
     path: str
-    reason: str
-    hint: str
+    problem: Template
+    hint: Sentence
 
 
 class NotAFile(Exception):
-    """A path is not a regular file; ``args[0]`` names its type."""
+    """A path is not a regular file."""
+
+    def __init__(self, type: Template) -> None:
+        super().__init__(type)
+        self.type = type
 
 
 class Listing(NamedTuple):
@@ -93,11 +98,11 @@ def _read(descriptor: int, most: int) -> bytes:
     return b"".join(parts)
 
 
-def file_type(mode: int) -> str:
+def file_type(mode: int) -> Template:
     """Return the type of a path that is neither a file nor a directory."""
     if stat.S_ISFIFO(mode):
-        return "a named pipe"
-    return "a socket" if stat.S_ISSOCK(mode) else "a device"
+        return Template("a named pipe")
+    return Template("a socket") if stat.S_ISSOCK(mode) else Template("a device")
 
 
 class _DirectoryWalker:
@@ -124,8 +129,8 @@ class _DirectoryWalker:
                     self.errors.append((folder, error))
                 continue
             if not found and folder != directory and not hidden and _is_submodule(real):
-                hint = "check it out with `git submodule update --init`"
-                self.unread.append(Unread(folder, "is a submodule that is not checked out", hint))
+                hint = say("check it out with `git submodule update --init`")
+                self.unread.append(Unread(folder, Template("`{name}` is a submodule that is not checked out"), hint))
             inside, really_inside = os.path.join(folder, ""), os.path.join(real, "")
             for entry in found:
                 below = really_inside + entry.name
@@ -145,8 +150,8 @@ class _DirectoryWalker:
         elif re.search(_LIKE_YAML, entry.name):
             self.others.append((path, named))
         elif not hidden and entry.is_symlink() and not os.path.exists(path):
-            reason, hint = "is a broken link", "fix or remove it: it may have led to a directory"
-            self.unread.append(Unread(path, reason, hint))
+            hint = say("fix or remove it: it may have led to a directory")
+            self.unread.append(Unread(path, Template("`{name}` is a broken link"), hint))
 
     def classify_rest(self) -> None:
         """Decide about links and files with other names, after all files to read are known."""
@@ -154,14 +159,15 @@ class _DirectoryWalker:
         for path in self.links:
             real = os.path.realpath(path)
             if real not in self.real_folders and not self._is_excluded(real):
-                reason = "is a link to a directory, which is not followed"
-                self.unread.append(Unread(path, reason, f"name it too, if its documents belong here: `-f {path}`"))
+                problem = Template("`{name}` is a link to a directory, which is not followed")
+                hint = say("name it too, if its documents belong here: `-f {path}`", path=path)
+                self.unread.append(Unread(path, problem, hint))
         for path, named in self.others:
             if os.path.realpath(path) not in read and _holds_document(path):
-                reason = "holds a document and is hidden" if named else "holds a document and does not end in .yaml"
-                self.unread.append(
-                    Unread(path, f"{reason}, so it is not read", "rename it, name it directly, or remove it")
-                )
+                problem = Template("`{name}` holds a document and does not end in .yaml, so it is not read")
+                if named:
+                    problem = Template("`{name}` holds a document and is hidden, so it is not read")
+                self.unread.append(Unread(path, problem, say("rename it, name it directly, or remove it")))
 
     def _is_excluded(self, real: str) -> bool:
         return self.without is not None and os.path.join(real, "").startswith(os.path.join(self.without, ""))

@@ -23,6 +23,7 @@ from gpuctl.frontend.variants import Overlay, VariantSelection, check_overlay
 from gpuctl.frontend.yaml_reader import read
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.language.kinds import ALIASES
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 
@@ -103,8 +104,8 @@ def load_found(
     complete = not any(diagnostic.severity is Severity.ERROR for diagnostic in loaded.diagnostics)
     if complete and not loaded.documents and loaded.sources:
         name = found.sources[0].name if found.sources else next(iter(loaded.sources))
-        message = "the named files contain no gpuctl document"
-        hint = "a document starts with `kind:`; `gpuctl init training` prints one"
+        message = say("the named files contain no gpuctl document")
+        hint = say("a document starts with `kind:`; `gpuctl init training` prints one")
         loaded.diagnostics.append(
             Diagnostic(Severity.ERROR, "GPU009", message, SourceSpan(name, 1, 1, 1, 1), hint=hint)
         )
@@ -173,9 +174,15 @@ def open_platform(
 
 def _no_such_cluster(name: str, loaded: Loaded) -> Diagnostic:
     near = nearest(name, loaded.settings.clusters)
-    hint = f"did you mean `{near}`?" if near else f"it defines {', '.join(loaded.settings.clusters)}"
+    hint = (
+        say("did you mean `{name}`?", name=near)
+        if near
+        else say("it defines {clusters}", clusters=[*loaded.settings.clusters])
+    )
     place = SourceSpan(next(iter(loaded.sources), "platform"), 1, 1, 1, 1)
-    return Diagnostic(Severity.ERROR, "GPU211", f"the platform defines no cluster `{name}`", place, hint=hint)
+    return Diagnostic(
+        Severity.ERROR, "GPU211", say("the platform defines no cluster `{name}`", name=name), place, hint=hint
+    )
 
 
 def belongs_to_cluster(document: Document, cluster: str) -> bool:
@@ -295,16 +302,18 @@ def _platforms_beside(found: Sources, directory: Path | None, *, is_given: bool)
 def _second_platform(chosen: Document, other: Document, holds: Document | None) -> Diagnostic:
     """Return the error for a second platform. ``holds``: the file for --platform; None if both are documents."""
     first, second = sorted((chosen, other), key=lambda document: (document.file, document.span(("kind",)).line))
-    hint = "remove one, or compile the two sets of files apart"
+    hint = say("remove one, or compile the two sets of files apart")
     if holds is not None:
-        hint = f"compile the two sets of files apart, or name the one to use, such as `--platform {holds.file}`"
+        hint = say(
+            "compile the two sets of files apart, or name the one to use, such as `--platform {file}`", file=holds.file
+        )
     return second.diagnostic(
         Severity.ERROR,
         "GPU603",
-        f"a second platform, different from the first (`{first.file}`): a compile has one",
+        say("a second platform, different from the first (`{file}`): a compile has one", file=first.file),
         ("kind",),
         hint,
-        related=(Related("the first", first.span(("kind",))),),
+        related=(Related(say("the first"), first.span(("kind",))),),
     )
 
 
@@ -325,8 +334,8 @@ def _platform_file(
     theirs = not is_named and all(owner_of(raw.root, source.name) is DocumentOwner.OTHER_TOOL for raw in raws)
     if not platforms and raws and not theirs and len(loaded.diagnostics) == before:
         span = raws[0].chunk.span(raws[0].root)
-        message = "this file is used as the platform and holds no `kind: platform`"
-        hint = "add a document of `kind: platform`, or name another file with --platform"
+        message = say("this file is used as the platform and holds no `kind: platform`")
+        hint = say("add a document of `kind: platform`, or name another file with --platform")
         loaded.diagnostics.append(Diagnostic(Severity.ERROR, "GPU604", message, span, hint=hint))
     return platforms
 

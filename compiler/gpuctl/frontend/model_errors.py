@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,16 +18,16 @@ from gpuctl.language.field_errors import ERROR_TYPE
 from gpuctl.language.gpu_share_block import GpuShare
 from gpuctl.language.node_range import NodeRange
 from gpuctl.language.schedule_block import Schedule
+from gpuctl.language.sentences import Template, say
 
 # Errors of the union branches that a value is not for: the first pass has chosen the branch.
 _OTHER_BRANCH = frozenset({"string_type", "int_type", "list_type", "dict_type", "model_type", "literal_error"})
 _BLOCKS = "|".join(block.__name__ for block in (GpuShare, NodeRange, OwnMetric, Schedule, VariableSource))
 _BRANCH_NAME = rf"[\[\]()<>,]|^(str|int|list|dict|constrained-\w+|function-\w+|nullable|{_BLOCKS})$"
 _MISSING_HINTS = {
-    "job": "add `job:` with a `name:`",
-    "environment": "add `environment:` with an `image:`",
-    "image": "add `image:`, the container image to run",
-    "name": "add `name:`",
+    "job": Template("add `job:` with a `name:`"),
+    "environment": Template("add `environment:` with an `image:`"),
+    "image": Template("add `image:`, the container image to run"),
 }
 
 
@@ -51,11 +52,31 @@ def report_model_errors(findings: Findings, error: ValidationError, prefix: Fiel
                 _report_missing(findings, path)
         elif kind in ("greater_than_equal", "less_than_equal"):
             bound = context.get("ge", context.get("le"))
-            most = f"{'at least' if kind == 'greater_than_equal' else 'at most'} {bound}"
-            message = f"`{format_path(path[-1:])}` must be {most}"
-            findings.at_path("GPU206", message, path, f"write a number that is {most}")
+            field = format_path(path[-1:])
+            if kind == "greater_than_equal":
+                message = say("`{field}` must be at least {bound}", field=field, bound=bound)
+                hint = say("write a number that is at least {bound}", bound=bound)
+            else:
+                message = say("`{field}` must be at most {bound}", field=field, bound=bound)
+                hint = say("write a number that is at most {bound}", bound=bound)
+            findings.at_path("GPU206", message, path, hint)
         elif not findings.is_reported(path) and kind not in _OTHER_BRANCH:
-            findings.at_path("GPU202", f"`{format_path(path[-1:])}`: {item['msg'].lower()}", path)
+            _report_other(findings, item, path)
+
+
+def _report_other(findings: Findings, item: Mapping[str, Any], path: FieldPath) -> None:
+    """Report an error about the number of entries of a list or a mapping, or one in pydantic's words."""
+    field, context = format_path(path[-1:]), item.get("ctx", {})
+    if item["type"] == "too_short":
+        message = say("`{field}` must have at least {least:item}", field=field, least=context["min_length"])
+        findings.at_path("GPU202", message, path, say("add one, or remove the line"))
+    elif item["type"] == "too_long":
+        most = context["max_length"]
+        message = say("`{field}` has more than {most:item}", field=field, most=most)
+        findings.at_path("GPU202", message, path, say("write at most {most}", most=most))
+    else:
+        message = say("`{field}`: {problem}", field=field, problem=item["msg"].lower())
+        findings.at_path("GPU202", message, path)
 
 
 def _follows_from_bad(findings: Findings, path: FieldPath, context: dict[str, Any]) -> bool:
@@ -67,11 +88,15 @@ def _follows_from_bad(findings: Findings, path: FieldPath, context: dict[str, An
 
 def _report_missing(findings: Findings, path: FieldPath) -> None:
     name, parent = str(path[-1]), path[:-1]
-    where = f" in {format_path(parent)}" if parent else ""
     # In a list, the entry is what lacks the field.
-    what = "block" if name in ("job", "environment") and not parent else "field"
-    message = f"missing required {what} `{name}`{where}"
-    hint = _MISSING_HINTS.get(name, f"add `{name}:`")
+    if parent:
+        message = say("missing required field `{name}` in {block}", name=name, block=format_path(parent))
+    elif name in ("job", "environment"):
+        message = say("missing required block `{name}`", name=name)
+    else:
+        message = say("missing required field `{name}`", name=name)
+    known = _MISSING_HINTS.get(name)
+    hint = say(known) if known is not None else say("add `{name}:`", name=name)
     findings.add("GPU201", message, findings.span(parent, key=True), path, hint)
 
 

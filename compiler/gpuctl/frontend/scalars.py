@@ -12,6 +12,7 @@ from gpuctl.frontend.field_shapes import ScalarShape
 from gpuctl.frontend.yaml_tree import YamlNode
 from gpuctl.language.display_text import shorten
 from gpuctl.language.fields import Scalar
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.spelling import nearest
 
 BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -56,52 +57,64 @@ def read_scalar(node: YamlNode, shape: ScalarShape) -> Any:
     return MISFIT
 
 
-def explain(node: YamlNode, shape: ScalarShape, path: FieldPath, field: str) -> tuple[str, str, str]:
+def explain(node: YamlNode, shape: ScalarShape, path: FieldPath, field: str) -> tuple[str, Sentence, Sentence]:
     """Return code, message and hint for a scalar that a field does not accept. ``field``: its name in messages."""
     if shape.scalar is Scalar.TEXT:
         return _choice_error(node, shape.choices, path, field)
     if shape.scalar is Scalar.BOOLEAN:
         low = node.value.lower()
-        values = "`true`" if low in _LIKE_TRUE else "`false`" if low in _LIKE_FALSE else "`true` or `false`"
-        return "GPU202", f"{field} is true or false, not `{shorten(node.value)}`", f"write {values}"
+        values = ["`true`"] if low in _LIKE_TRUE else ["`false`"] if low in _LIKE_FALSE else ["`true`", "`false`"]
+        message = say("{field} is true or false, not `{value}`", field=field, value=shorten(node.value))
+        return "GPU202", message, say("write {values:or}", values=values)
     return _number_error(node, path, field, whole=shape.scalar is Scalar.INTEGER)
 
 
-def _choice_error(node: YamlNode, choices: tuple[str, ...], path: FieldPath, field: str) -> tuple[str, str, str]:
+def _choice_error(
+    node: YamlNode, choices: tuple[str, ...], path: FieldPath, field: str
+) -> tuple[str, Sentence, Sentence]:
     named = [choice for choice in choices if choice]
     spelled = _ACCESS_MODES.get(node.value.upper())
     close = spelled if spelled in named else nearest(node.value, named)
-    listed = ", ".join(named)
-    if close:
-        hint = f"did you mean `{close}`?" + (f" (one of {listed})" if len(choices) > 1 else "")
+    several = len(choices) > 1
+    if close and several:
+        hint = say("did you mean `{name}`? (one of {names})", name=close, names=named)
+    elif close:
+        hint = say("did you mean `{name}`?", name=close)
     else:
-        hint = f"write one of {listed}" if len(choices) > 1 else f"write `{listed}`"
+        hint = say("write one of {names}", names=named) if several else say("write `{text}`", text=", ".join(named))
     code = "GPU104" if path == ("version",) else "GPU211"
-    return code, f"`{shorten(node.value)}` is not a value of {field}", hint
+    return code, say("`{value}` is not a value of {field}", value=shorten(node.value), field=field), hint
 
 
-def _number_error(node: YamlNode, path: FieldPath, field: str, *, whole: bool) -> tuple[str, str, str]:
+def _number_error(node: YamlNode, path: FieldPath, field: str, *, whole: bool) -> tuple[str, Sentence, Sentence]:
     text: str = node.value
-    expected = "a whole number" if whole else "a number"
+    expected = say("a whole number") if whole else say("a number")
     bare = text.strip()
     if not node.plain and re.match(_INTEGER if whole else _FLOAT, bare):
-        return "GPU202", f"{field} is {expected}, not text", f"write {bare} without quotes"
-    hint = f"write {expected} such as 8" if whole else f"write {expected} such as 12.5"
+        message = say("{field} is {expected}, not text", field=field, expected=expected)
+        return "GPU202", message, say("write {value} without quotes", value=bare)
+    example = "8" if whole else "12.5"
+    hint = say("write {expected} such as {example}", expected=expected, example=example)
     if whole and re.match(_FLOAT, bare) and len(bare) < 20 and math.isfinite(float(bare)):
-        hint = f"write {int(float(bare))}"
+        hint = say("write {value}", value=int(float(bare)))
     elif bare.replace("_", "").replace(",", "").isdecimal() and len(bare) < 20:
-        hint = f"write {int(bare.replace('_', '').replace(',', ''))}"
+        hint = say("write {value}", value=int(bare.replace("_", "").replace(",", "")))
     elif bare.startswith("$"):
-        hint += "; gpuctl reads no variables of the shell"
+        hint = say(
+            "write {expected} such as {example}; gpuctl reads no variables of the shell",
+            expected=expected,
+            example=example,
+        )
     share = _share_of_a_card(bare) if path[-2:] == ("resources", "gpu") else None
     indexes = re.match(r"(?a)0-(\d{1,5})(?:%([1-9]\d{0,4}))?\Z", bare) if path == ("array",) else None
     if indexes is not None:
         size, most = int(indexes[1]) + 1, indexes[2]
         written = f"{{size: {size}, parallelism: {min(int(most), size)}}}" if most else str(size)
-        hint = f"write `{written}`: the indexes begin with 0"
+        hint = say("write `{text}`: the indexes begin with 0", text=written)
     if share is not None:
-        hint = f"write `gpu: 1` and `gpu-share: {share}` for a part of a card"
-    return "GPU202", f"{field} is {expected}, not `{shorten(text)}`", hint
+        hint = say("write `gpu: 1` and `gpu-share: {share}` for a part of a card", share=share)
+    message = say("{field} is {expected}, not `{value}`", field=field, expected=expected, value=shorten(text))
+    return "GPU202", message, hint
 
 
 def _share_of_a_card(text: str) -> str | None:
@@ -121,27 +134,30 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def as_mapping(text: str, path: FieldPath) -> str | None:
+def as_mapping(text: str, path: FieldPath) -> Sentence | None:
     """Return the hint for a mapping written as one text, as in other tools; None for any other field."""
     block = next((part for part in reversed(path) if isinstance(part, str)), "")
     in_list = bool(path) and isinstance(path[-1], int)
     variable = re.match(r"([A-Za-z_][\w.-]*)=(.*)\Z", text)
     if block == "env" and variable is not None:
         value = _flow_text(variable[2])
-        return f"write `{{name: {variable[1]}, value: {value}}}`" if in_list else f"write `{{{variable[1]}: {value}}}`"
+        entry = f"{{name: {variable[1]}, value: {value}}}" if in_list else f"{{{variable[1]}: {value}}}"
+        return say("write `{text}`", text=entry)
     if block == "envFrom" and in_list and text:
-        return f"write `{{secret: {_flow_text(text)}}}` or `{{configMap: {_flow_text(text)}}}`"
+        return say("write `{{secret: {name}}}` or `{{configMap: {name}}}`", name=_flow_text(text))
     if block == "ports" and in_list and text.isascii() and text.isdigit():
-        return f"write `{{name: port-{text}, port: {text}}}`, with a name of your choice"
+        return say("write `{{name: port-{text}, port: {text}}}`, with a name of your choice", text=text)
     if block == "workdirs" and in_list and text:
         source, target, mode = [*map(_flow_text, text.split(":")), "", ""][:3]
         mount = f", mountPath: {target}" if target.strip('"') not in ("", source) else ""
-        return f"write `{{path: {source}{mount}{', readOnly: true' if mode == 'ro' else ''}}}`"
+        mount += ", readOnly: true" if mode == "ro" else ""
+        return say("write `{text}`", text=f"{{path: {source}{mount}}}")
     if block == "nfs" and re.match(r"[^:/]+:/", text):
         server, _, directory = text.partition(":")
-        return f"write `{{server: {server}, path: {_flow_text(directory)}}}`"
+        return say("write `{text}`", text=f"{{server: {server}, path: {_flow_text(directory)}}}")
     if block in ("pvc", "emptyDir") and text:
-        return f"write `{{{'claim' if block == 'pvc' else 'size'}: {_flow_text(text)}}}`"
+        field = "claim" if block == "pvc" else "size"
+        return say("write `{text}`", text=f"{{{field}: {_flow_text(text)}}}")
     return None
 
 

@@ -16,6 +16,7 @@ from gpuctl.frontend.code_tree import CodeTree, DiskTree, repository_of
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, SourceSpan
 from gpuctl.frontend.directory_listing import MAX_BYTES, SUFFIXES, NotAFile, file_type, list_directory, read_bytes
 from gpuctl.language.display_text import shorten, visible
+from gpuctl.language.sentences import Sentence, Template, say
 
 __all__ = ["STDIN", "SUFFIXES", "Source", "Sources", "collect", "decode", "lines_of"]
 
@@ -127,8 +128,8 @@ class _Collector:
             self._skipped(name, reason, hint)
         if not listing.files and not listing.errors:
             name = shown_path(path)
-            message = f"no .yaml or .yml file in directory `{name}`"
-            hint = "name a file or another directory"
+            message = say("no .yaml or .yml file in directory `{name}`", name=name)
+            hint = say("name a file or another directory")
             self.diagnostics.append(Diagnostic(Severity.ERROR, "GPU013", message, _start(name), hint=hint))
         bounds = _bounds(path)
         inside = bounds.rstrip(os.sep) + os.sep
@@ -137,9 +138,10 @@ class _Collector:
             if real.startswith(inside):
                 self._file(file, direct=False, real=real)
             elif not os.path.exists(file):
-                self._skipped(file, "is a broken link", "fix or remove it")
+                self._skipped(file, Template("`{name}` is a broken link"), say("fix or remove it"))
             else:
-                self._skipped(file, f"is a link to a file outside of `{bounds}`, so it is not read", "name it directly")
+                outside = Template("`{name}` is a link to a file outside of `{directory}`, so it is not read")
+                self._skipped(file, outside, say("name it directly"), directory=bounds)
 
     def _file(self, path: str, *, direct: bool, real: str | None = None, has_files: bool = True) -> None:
         identity = os.path.realpath(path) if real is None else real
@@ -152,9 +154,10 @@ class _Collector:
             self.diagnostics.append(_unreadable(path, error))
         except NotAFile as error:
             if direct:
-                self._not_a_file(path, str(error))
+                self._not_a_file(path, error.type)
             else:
-                self._skipped(path, f"is {error}, so it is not read", "name it directly, or remove it")
+                unread = Template("`{name}` is {type}, so it is not read")
+                self._skipped(path, unread, say("name it directly, or remove it"), type=say(error.type))
         else:
             # Below a directory, only paths that start with `./` can be shortened.
             name = shown_path(_plain(path) if direct else path.removeprefix("./"))
@@ -178,19 +181,26 @@ class _Collector:
             return
         lines = lines_of(text[: match.start()])
         span = SourceSpan(name, len(lines), len(lines[-1]) + 1, len(lines), len(lines[-1]) + 2)
-        message = f"the text contains U+{ord(match[0]):04X}, half of a character, which no UTF-8 file can"
-        hint = "decode the text as UTF-8"
+        message = say(
+            "the text contains {character}, half of a character, which no UTF-8 file can",
+            character=f"U+{ord(match[0]):04X}",
+        )
+        hint = say("decode the text as UTF-8")
         self.diagnostics.append(Diagnostic(Severity.ERROR, "GPU002", message, span, hint=hint))
 
-    def _skipped(self, path: str, reason: str, hint: str) -> None:
+    def _skipped(self, path: str, problem: Template, hint: Sentence, **values: str) -> None:
         name = shown_path(_plain(path))
-        message = f"`{name}` {reason}"
-        self.diagnostics.append(Diagnostic(Severity.NOTE, "GPU011", message, _start(name), hint=shown_path(hint)))
+        message = say(problem, name=name, **values)
+        self.diagnostics.append(
+            Diagnostic(Severity.NOTE, "GPU011", message, _start(name), hint=Sentence(shown_path(hint)))
+        )
 
-    def _not_a_file(self, path: str, what: str) -> None:
+    def _not_a_file(self, path: str, what: Template) -> None:
         name = shown_path(path)
-        message = f"`{name}` is {what}, not a file"
-        self.diagnostics.append(Diagnostic(Severity.ERROR, "GPU001", message, _start(name), hint="name a YAML file"))
+        message = say("`{name}` is {type}, not a file", name=name, type=say(what))
+        self.diagnostics.append(
+            Diagnostic(Severity.ERROR, "GPU001", message, _start(name), hint=say("name a YAML file"))
+        )
 
 
 _SURROGATE = "[\ud800-\udfff]"
@@ -215,11 +225,11 @@ def lines_of(text: str) -> list[str]:
 def decode(name: str, data: bytes) -> str | Diagnostic:
     """Return UTF-8 bytes as text without a byte-order mark, or a diagnostic if they cannot be decoded."""
     if len(data) > MAX_BYTES:
-        message = f"the file is larger than {MAX_BYTES // 2**20} MiB"
-        return Diagnostic(Severity.ERROR, "GPU003", message, _start(name), hint="split it into several files")
+        message = say("the file is larger than {most} MiB", most=MAX_BYTES // 2**20)
+        return Diagnostic(Severity.ERROR, "GPU003", message, _start(name), hint=say("split it into several files"))
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return Diagnostic(
-            Severity.ERROR, "GPU002", "the file is UTF-16, not UTF-8", _start(name), hint="save it as UTF-8"
+            Severity.ERROR, "GPU002", say("the file is UTF-16, not UTF-8"), _start(name), hint=say("save it as UTF-8")
         )
     try:
         # The codec that handles marks is written in Python and slow, and few files have a mark.
@@ -230,9 +240,17 @@ def decode(name: str, data: bytes) -> str | Diagnostic:
         lines = lines_of(before)
         line, column = len(lines), len(lines[-1]) + 1
         byte = error.object[error.start]
-        kind = "binary data" if b"\0" in data[:8192] else f"byte 0x{byte:02x}, which is not UTF-8"
+        message = say("the file contains byte {byte}, which is not UTF-8", byte=f"0x{byte:02x}")
+        if b"\0" in data[:8192]:
+            message = say("the file contains binary data")
         span = SourceSpan(name, line, column, line, column + 1)
-        return Diagnostic(Severity.ERROR, "GPU002", f"the file contains {kind}", span, hint="save it as UTF-8 text")
+        return Diagnostic(
+            Severity.ERROR,
+            "GPU002",
+            message,
+            span,
+            hint=say("save it as UTF-8 text"),
+        )
 
 
 def _plain(path: str) -> str:
@@ -249,23 +267,31 @@ def _unreadable(path: str, error: OSError | ValueError) -> Diagnostic:
     hint = None
     if isinstance(error, ValueError):
         # From os.stat, for a NUL or a character that file names cannot have.
-        reason = "no file has such a name"
+        reason = say("no file has such a name")
     else:
-        reason = {
-            FileNotFoundError: "there is no such file or directory",
-            PermissionError: "permission denied",
-            NotADirectoryError: "a part of the path is not a directory",
-            IsADirectoryError: "it is a directory",
-        }.get(type(error), (error.strerror or "it cannot be read").lower())
+        known = {
+            FileNotFoundError: Template("there is no such file or directory"),
+            PermissionError: Template("permission denied"),
+            NotADirectoryError: Template("a part of the path is not a directory"),
+            IsADirectoryError: Template("it is a directory"),
+        }.get(type(error))
+        said = Sentence(error.strerror.lower()) if error.strerror else say("it cannot be read")
+        reason = say(known) if known is not None else said
     if isinstance(error, FileNotFoundError) and os.path.islink(path):
-        reason, hint = "it is a link to a file that does not exist", "correct the link, or remove it"
+        reason, hint = say("it is a link to a file that does not exist"), say("correct the link, or remove it")
     elif isinstance(error, FileNotFoundError):
         hint = _similar_file(path)
     shown = shorten(name, _LONGEST_NAME)
-    return Diagnostic(Severity.ERROR, "GPU001", f"cannot read `{shown}`: {reason}", _start(name), hint=hint)
+    return Diagnostic(
+        Severity.ERROR,
+        "GPU001",
+        say("cannot read `{name}`: {reason}", name=shown, reason=reason),
+        _start(name),
+        hint=hint,
+    )
 
 
-def _similar_file(name: str) -> str | None:
+def _similar_file(name: str) -> Sentence | None:
     path = Path(name)
     try:
         present = sorted(os.listdir(path.parent))
@@ -274,4 +300,4 @@ def _similar_file(name: str) -> str | None:
     # Compare stems: by whole names, everything that ends in .yaml would be similar.
     stems = {Path(entry).stem: entry for entry in present}
     close = difflib.get_close_matches(path.stem, stems, n=1)
-    return shown_path(f"did you mean `{path.parent / stems[close[0]]}`?") if close else None
+    return say("did you mean `{name}`?", name=shown_path(str(path.parent / stems[close[0]]))) if close else None

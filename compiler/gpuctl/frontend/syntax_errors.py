@@ -9,73 +9,104 @@ import yaml
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.source import lines_of
 from gpuctl.frontend.yaml_tree import Chunk
+from gpuctl.language.sentences import Sentence, Template, say
 
-TAB = "a tab is used for indentation, which YAML forbids"
-TAB_HINT = "indent with spaces (`expand -t2 FILE` replaces tabs)"
+TAB = Template("a tab is used for indentation, which YAML forbids")
+TAB_HINT = Template("indent with spaces (`expand -t2 FILE` replaces tabs)")
 MAX_DEPTH = 64
 MAX_VALUES = 250_000
 """Maximum number of scalars, mappings and lists in one document, as written."""
-TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
-FLATTEN = "flatten the document"
+TOO_DEEP = Template("nested deeper than {most} levels")
+FLATTEN = Template("flatten the document")
 
-_HINTS: tuple[tuple[str, str, str], ...] = (
+_HINTS: tuple[tuple[str, Template, Template], ...] = (
     # (part of libyaml's problem, message, hint)
     (
         "mapping values are not allowed",
-        "a `:` is not allowed here",
-        "quote the value, or check the indentation of the line",
+        Template("a `:` is not allowed here"),
+        Template("quote the value, or check the indentation of the line"),
     ),
     (
         "did not find expected key",
-        "this does not fit the lines above",
-        "check the indentation, or a missing `:` or quote",
+        Template("this does not fit the lines above"),
+        Template("check the indentation, or a missing `:` or quote"),
     ),
-    ("could not find expected ':'", "there is no `:` after this key", "write `key: value`, or check the line above"),
+    (
+        "could not find expected ':'",
+        Template("there is no `:` after this key"),
+        Template("write `key: value`, or check the line above"),
+    ),
     (
         "did not find expected '-' indicator",
-        "this does not fit the list above",
-        "start each item with `- ` in one column",
+        Template("this does not fit the list above"),
+        Template("start each item with `- ` in one column"),
     ),
-    ("did not find expected ',' or ']'", "the list is not closed here", "add a `,` between items, or `]` at the end"),
+    (
+        "did not find expected ',' or ']'",
+        Template("the list is not closed here"),
+        Template("add a `,` between items, or `]` at the end"),
+    ),
     (
         "did not find expected ',' or '}'",
-        "the mapping is not closed here",
-        "add a `,` between entries, or `}` at the end",
+        Template("the mapping is not closed here"),
+        Template("add a `,` between entries, or `}}` at the end"),
     ),
-    ("found unexpected end of stream", "this quoted text is not closed", "close the quote"),
-    ("found unexpected document indicator", "this quoted text is not closed", "close the quote before `---`"),
+    ("found unexpected end of stream", Template("this quoted text is not closed"), Template("close the quote")),
+    (
+        "found unexpected document indicator",
+        Template("this quoted text is not closed"),
+        Template("close the quote before `---`"),
+    ),
     (
         "did not find expected <document start>",
-        "there is text after the end of the document",
-        "remove it, or start a document with `---`",
+        Template("there is text after the end of the document"),
+        Template("remove it, or start a document with `---`"),
     ),
-    ("found undefined tag handle", "a `!` starts a YAML tag", "quote the value"),
-    ("block sequence entries are not allowed", "a `-` list cannot start on this line", "put `- ` on a line of its own"),
-    ("while scanning an alias", "a `*` starts a YAML alias", "quote the value"),
+    ("found undefined tag handle", Template("a `!` starts a YAML tag"), Template("quote the value")),
+    (
+        "block sequence entries are not allowed",
+        Template("a `-` list cannot start on this line"),
+        Template("put `- ` on a line of its own"),
+    ),
+    ("while scanning an alias", Template("a `*` starts a YAML alias"), Template("quote the value")),
     (
         "did not find expected alphabetic or numeric character",
-        "`*` and `&` start YAML aliases and anchors",
-        "quote the value",
+        Template("`*` and `&` start YAML aliases and anchors"),
+        Template("quote the value"),
     ),
     (
         "invalid Unicode character escape code",
-        "this escape is half of a character",
-        'write the character itself, or its code in one escape such as "\\U0001F600"',
+        Template("this escape is half of a character"),
+        Template('write the character itself, or its code in one escape such as "\\U0001F600"'),
     ),
     (
         "found unknown escape character",
-        "this escape is unknown in double quotes",
-        "write `\\\\` for a backslash, or use single quotes",
+        Template("this escape is unknown in double quotes"),
+        Template("write `\\\\` for a backslash, or use single quotes"),
     ),
     (
         "did not find expected hexdecimal number",
-        "this escape needs hexadecimal digits",
-        "write `\\\\` for a backslash, or use single quotes",
+        Template("this escape needs hexadecimal digits"),
+        Template("write `\\\\` for a backslash, or use single quotes"),
     ),
-    ("did not find expected node content", "a value is missing here", "write one, or quote the text"),
-    ("found duplicate", "this is given twice", "remove one"),
-    ("invalid leading UTF-8 octet", "this is not UTF-8", "save the file as UTF-8"),
+    (
+        "did not find expected node content",
+        Template("a value is missing here"),
+        Template("write one, or quote the text"),
+    ),
+    ("found duplicate", Template("this is given twice"), Template("remove one")),
+    ("invalid leading UTF-8 octet", Template("this is not UTF-8"), Template("save the file as UTF-8")),
 )
+_CONTEXTS = {
+    "while parsing a block collection": Template("parsing a block collection"),
+    "while parsing a block mapping": Template("parsing a block mapping"),
+    "while parsing a flow mapping": Template("parsing a flow mapping"),
+    "while parsing a flow sequence": Template("parsing a flow sequence"),
+    "while scanning a block scalar": Template("scanning a block scalar"),
+    "while scanning a quoted scalar": Template("scanning a quoted scalar"),
+    "while scanning a simple key": Template("scanning a simple key"),
+}
+"""What libyaml was reading -> the role of the place where it began."""
 
 
 _CONFLICT = r"(?:<{7}|>{7}|\|{7}) |={7}\Z"
@@ -89,26 +120,27 @@ def syntax_error(chunk: Chunk, error: yaml.MarkedYAMLError) -> Diagnostic:
     line, column = (mark.line, mark.column) if mark is not None else (0, 0)
     lines = lines_of(chunk.text)
     character = lines[line][column] if line < len(lines) and column < len(lines[line]) else ""
-    code, hint = "GPU004", "check the line and the one above it"
-    message = problem
+    code, hint = "GPU004", say("check the line and the one above it")
+    message = Sentence(problem)
     conflict = next((number for number, text in enumerate(lines) if re.match(_CONFLICT, text)), None)
     if conflict is not None:
-        message, hint = "this line is of a merge conflict that is not resolved", "keep one side, and remove the markers"
+        message = say("this line is of a merge conflict that is not resolved")
+        hint = say("keep one side, and remove the markers")
         span = chunk.point(conflict, 0)
         return Diagnostic(Severity.ERROR, code, message, span, hint=hint)
     if character == "\t" or "tab character" in problem or "'\\t'" in problem:
-        code, message, hint = "GPU005", TAB, TAB_HINT
+        code, message, hint = "GPU005", say(TAB), say(TAB_HINT)
     elif "cannot start any token" in problem:
-        message = f"the character {character!r} is not allowed here"
-        hint = "remove it, or quote the text that starts with it"
+        message = say("the character {character} is not allowed here", character=repr(character))
+        hint = say("remove it, or quote the text that starts with it")
     elif "maximum nesting depth" in problem:
         # libyaml scans ahead of its events, so its own limit can be reached before the composer counts 64 levels.
-        code, message, hint = "GPU008", TOO_DEEP, FLATTEN
+        code, message, hint = "GPU008", say(TOO_DEEP, most=MAX_DEPTH), say(FLATTEN)
     else:
         both = f"{error.context or ''}; {problem}"
         for part, said, advice in _HINTS:
             if part in problem or (part.startswith("while") and part in both):
-                message, hint = said, advice
+                message, hint = say(said), say(advice)
                 break
     related: tuple[Related, ...] = ()
     context = error.context_mark
@@ -116,9 +148,9 @@ def syntax_error(chunk: Chunk, error: yaml.MarkedYAMLError) -> Diagnostic:
         # The error is at the opening quote, not at the place where the text ended.
         line, column = context.line, context.column
     if context is not None and mark is not None and (context.line, context.column) != (line, column):
-        related = (
-            Related((error.context or "started here").replace("while ", ""), chunk.point(context.line, context.column)),
-        )
+        known = _CONTEXTS.get(error.context or "")
+        began = Sentence(error.context.replace("while ", "")) if error.context else say("started here")
+        related = (Related(say(known) if known else began, chunk.point(context.line, context.column)),)
     return Diagnostic(Severity.ERROR, code, message, chunk.point(line, column), hint=hint, related=related)
 
 
@@ -129,6 +161,9 @@ def character_error(chunk: Chunk, text: str, error: yaml.reader.ReaderError) -> 
     before = lines_of(text[:offset])
     line, column = len(before) - 1, len(before[-1])
     code = ord(match[0]) if match else 0
-    what = "a NUL byte: this looks like a binary file" if code == 0 else f"the control character U+{code:04X}"
-    hint = "name a YAML file" if code == 0 else 'write it as an escape in double quotes, such as "\\x07"'
-    return Diagnostic(Severity.ERROR, "GPU002", f"the file contains {what}", chunk.point(line, column), hint=hint)
+    if code == 0:
+        message, hint = say("the file contains a NUL byte: this looks like a binary file"), say("name a YAML file")
+    else:
+        message = say("the file contains the control character {character}", character=f"U+{code:04X}")
+        hint = say('write it as an escape in double quotes, such as "\\x07"')
+    return Diagnostic(Severity.ERROR, "GPU002", message, chunk.point(line, column), hint=hint)

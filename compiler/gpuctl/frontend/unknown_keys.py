@@ -9,6 +9,7 @@ from gpuctl.frontend.field_shapes import ModelShape, kind_shape
 from gpuctl.frontend.yaml_tree import SCALAR, SEQUENCE, YamlNode
 from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import WORKLOADS
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.spelling import fold, nearest
 
 _POD_FIELDS = {
@@ -67,28 +68,37 @@ class Replacement(NamedTuple):
     line: str
     place: str = ""
     kinds: tuple[str, ...] = ()
-    more: str = ""
+    more: Template = Template("")
 
-    def hint(self, kind: str) -> str | None:
+    def hint(self, kind: str) -> Sentence | None:
         """Return the hint for a document of a kind; None if jobs of the kind cannot have the field."""
-        where = f"in `{self.place}`" if self.place else ""
+        terms = {"line": self.line, "block": self.place, "more": say(self.more)}
         if not self.kinds or kind in self.kinds:
-            return f"write `{self.line}` {where or 'at the top of the document'}{self.more}"
-        line = f"a training can have `{self.line}` {where or 'at its top'}{self.more}"
-        return line if self.kinds == _TRAINING else None
+            if self.place:
+                return say("write `{line}` in `{block}`{more}", **terms)
+            return say("write `{line}` at the top of the document{more}", **terms)
+        if self.kinds != _TRAINING:
+            return None
+        if self.place:
+            return say("a training can have `{line}` in `{block}`{more}", **terms)
+        return say("a training can have `{line}` at its top{more}", **terms)
 
 
 _TRAINING = ("training",)
 _SERVICES = ("inference", "notebook", "compute")
-_OTHER = "; other fields go into `podPatch`"
+_OTHER = Template("; other fields go into `podPatch`")
 _PROBE = Replacement("health_check: /health", "service", _SERVICES)
 _KUBERNETES_FIELDS = {
     "activeDeadlineSeconds": Replacement("max_runtime: 24h", "job", _TRAINING),
     "hostNetwork": Replacement("network: {hostNetwork: true}", "resources"),
     "initContainers": Replacement("init: [{name: NAME, image: IMAGE}]"),
-    "lifecycle": Replacement('on: {stop: ["COMMAND"]}', "job", more="; a postStart hook goes into `podPatch`"),
+    "lifecycle": Replacement(
+        'on: {stop: ["COMMAND"]}', "job", more=Template("; a postStart hook goes into `podPatch`")
+    ),
     "livenessProbe": Replacement("liveness: /healthz", "service", _SERVICES),
-    "nodeName": Replacement("podPatch: {nodeSelector: {kubernetes.io/hostname: NODE}}", more=", or use a pool"),
+    "nodeName": Replacement(
+        "podPatch: {nodeSelector: {kubernetes.io/hostname: NODE}}", more=Template(", or use a pool")
+    ),
     "readinessProbe": _PROBE,
     "securityContext": Replacement("security: {user: 1000}", more=_OTHER),
     "startupProbe": _PROBE,
@@ -102,16 +112,18 @@ _OWN_FIELDS = {fold(name): field for name, field in _KUBERNETES_FIELDS.items()} 
     for names, field in (
         (
             "after depends_on dependencies dependency needs",
-            Replacement("after: [NAME]", "job", _TRAINING, ": it starts when the job NAME has succeeded"),
+            Replacement("after: [NAME]", "job", _TRAINING, Template(": it starts when the job NAME has succeeded")),
         ),
         ("schedule cron crontab", Replacement('schedule: "0 2 * * *"', kinds=_TRAINING)),
         (
             "array arrays tasks",
-            Replacement("array: 100", kinds=_TRAINING, more=": the program reads its index from GPUCTL_ARRAY_INDEX"),
+            Replacement(
+                "array: 100", kinds=_TRAINING, more=Template(": the program reads its index from GPUCTL_ARRAY_INDEX")
+            ),
         ),
         (
             "sweep matrix grid hyperparameters",
-            Replacement("sweep: {lr: [1e-5, 2e-5]}", kinds=_TRAINING, more=": one job for each combination"),
+            Replacement("sweep: {lr: [1e-5, 2e-5]}", kinds=_TRAINING, more=Template(": one job for each combination")),
         ),
         (
             "head worker workers launcher master replica_specs",
@@ -145,20 +157,21 @@ _OTHER_NAMES = {
     "storage.default.pvc": _OF_CLAIMS,
 }
 """Block -> folded key of other tools -> the block's own key."""
-_KEY_OF_EACH = "write `env: [{name: NAME, secret: NAME, key: KEY}]`, one for each variable"
+_KEY_OF_EACH = Template("write `env: [{{name: NAME, secret: NAME, key: KEY}}]`, one for each variable")
+_NO_LFS = Template("files of Git LFS are not fetched: put large files into `storage`")
 _INSTEAD = {
-    ("code", "lfs"): "files of Git LFS are not fetched: put large files into `storage`",
-    ("code", "gitlfs"): "files of Git LFS are not fetched: put large files into `storage`",
+    ("code", "lfs"): _NO_LFS,
+    ("code", "gitlfs"): _NO_LFS,
     ("init", "envfrom"): _KEY_OF_EACH,
     ("sidecars", "envfrom"): _KEY_OF_EACH,
-    ("roles.resources", "nodes"): "`nodes` belongs in the role, beside its `resources`",
-    ("security", "runasnonroot"): "write `user: 1000`, or the number of another user than root",
-    ("service.disruption", "minavailable"): "write `maxUnavailable`: the number of pods less minAvailable",
+    ("roles.resources", "nodes"): Template("`nodes` belongs in the role, beside its `resources`"),
+    ("security", "runasnonroot"): Template("write `user: 1000`, or the number of another user than root"),
+    ("service.disruption", "minavailable"): Template("write `maxUnavailable`: the number of pods less minAvailable"),
 }
 """Block and folded key -> what to write instead."""
 
 
-def split_text_hint(source: str, node: YamlNode, key: YamlNode, value: YamlNode) -> str | None:
+def split_text_hint(source: str, node: YamlNode, key: YamlNode, value: YamlNode) -> Sentence | None:
     """Return the hint for ``{value: a,b}``, where the comma was meant as text; None in other cases."""
     if not (value.is_null and value.value == "" and key.plain):
         return None
@@ -172,49 +185,54 @@ def split_text_hint(source: str, node: YamlNode, key: YamlNode, value: YamlNode)
     between = source[earlier.end : key.start]
     if between.strip(" \t") != ",":
         return None
-    return f'quote the text if the comma belongs to it: "{shorten(earlier.value + between + key.value)}"'
+    return say('quote the text if the comma belongs to it: "{text}"', text=shorten(earlier.value + between + key.value))
 
 
-def unknown_key_hint(text: str, path: FieldPath, shape: ModelShape, kind: str, value: YamlNode) -> str:
+def unknown_key_hint(text: str, path: FieldPath, shape: ModelShape, kind: str, value: YamlNode) -> Sentence:
     """Return the hint for a key that the block at ``path`` does not have.
 
     It names a similar key, the block that has this key, the equivalent in another block or ``podPatch``, or all keys of
     the block.
     """
     if fold(text) == "valuefrom" and "secret" in shape.keys:
-        return "write `secret: NAME` and `key: KEY`, `configMap: NAME` and `key: KEY`, or `fieldRef: FIELD`"
+        return say("write `secret: NAME` and `key: KEY`, `configMap: NAME` and `key: KEY`, or `fieldRef: FIELD`")
     names = [part for part in path if isinstance(part, str)]
     block = ".".join(names[2:] if names[:1] in (["profiles"], ["defaults"]) else names)
     if (meant := _OTHER_NAMES.get(block, {}).get(fold(text))) is not None and fold(meant) in shape.fields:
-        return f"did you mean `{meant}`?"
+        return say("did you mean `{name}`?", name=meant)
     if (instead := _INSTEAD.get((block, fold(text)))) is not None:
-        return instead
+        return say(instead)
     if path[-1:] == ("on",) and fold(text) in ("preempt", "evict", "prestop", "term", "sigterm"):
-        return "did you mean `stop`? Kubernetes runs it before it ends a pod for any reason, preemption too"
+        return say("did you mean `stop`? Kubernetes runs it before it ends a pod for any reason, preemption too")
     hint = None
     close = nearest(text, shape.keys)
     if close is not None and fold(close) != fold(text):
-        hint = f"did you mean `{close}`?"
+        hint = say("did you mean `{name}`?", name=close)
     home = _home_of(text, path, kind)
     if home is not None and (hint is None or fold(text) in home[1]):
-        return f"`{home[2]}` belongs in `{home[0]}`" if home[0] else f"`{home[2]}` belongs at the top of the document"
+        return (
+            say("`{field}` belongs in `{block}`", field=home[2], block=home[0])
+            if home[0]
+            else say("`{field}` belongs at the top of the document", field=home[2])
+        )
     if kind in WORKLOADS:
         own = _OWN_FIELDS.get(fold(text))
         hint = (own.hint(kind) if own is not None else None) or _pod_patch(text, value) or hint
-    return hint or f"the fields here are {', '.join(shape.keys)}"
+    return hint or say("the fields here are {names}", names=list(shape.keys))
 
 
-def _pod_patch(text: str, value: YamlNode) -> str | None:
+def _pod_patch(text: str, value: YamlNode) -> Sentence | None:
     """Return the hint to set a field of Kubernetes' PodSpec or Container with ``podPatch``; None for any other key."""
     folded = fold(text)
     shown = value.value if value.kind == SCALAR and not value.is_null else "..."
     if value.kind != SCALAR:
         shown = "[...]" if value.kind == SEQUENCE else "{...}"
     if folded in _POD_FIELDS:
-        return f"write `podPatch: {{{_POD_FIELDS[folded]}: {shorten(shown)}}}` at the top of the document"
+        patch = f"podPatch: {{{_POD_FIELDS[folded]}: {shorten(shown)}}}"
+        return say("write `{text}` at the top of the document", text=patch)
     if folded in _CONTAINER_FIELDS:
-        field = f"{_CONTAINER_FIELDS[folded]}: {shorten(shown)}"
-        return f"write `podPatch: {{containers: [{{name: main, {field}}}]}}` at the top of the document"
+        patch = f"podPatch: {{containers: [{{name: main, {_CONTAINER_FIELDS[folded]}: {shorten(shown)}}}]}}"
+        return say("write `{text}` at the top of the document", text=patch)
     return None
 
 

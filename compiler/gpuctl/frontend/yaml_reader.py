@@ -13,6 +13,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, Severity, SourceSpan
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_tree import Chunk, RawDocument, ReadError, YamlNode
 from gpuctl.language.kinds import ALIASES, KINDS
+from gpuctl.language.sentences import say
 
 _BOUNDARY = r"(?m)^---(?=[ \t\r\n]|\Z)"
 _DIRECTIVE = r"(?m)^%"
@@ -40,15 +41,18 @@ def read(source: Source, diagnostics: list[Diagnostic]) -> Iterator[RawDocument]
                 diagnostics.append(error.diagnostic)
             else:
                 code = "GPU105" if all(re.search(line, chunk.text) for line in _MANIFEST_LINES) else "GPU107"
-                message = f"a document of another tool cannot be read as YAML: skipped ({error.diagnostic.message})"
+                message = say(
+                    "a document of another tool cannot be read as YAML: skipped ({problem})",
+                    problem=error.diagnostic.message,
+                )
                 diagnostics.append(Diagnostic(Severity.NOTE, code, message, error.diagnostic.span))
     if empty and len(diagnostics) == before:
-        message, span = "there is no document in this file", SourceSpan(source.name, 1, 1, 1, 1)
+        message, span = say("there is no document in this file"), SourceSpan(source.name, 1, 1, 1, 1)
         if source.direct:
-            hint = "start with `gpuctl init training`, or name another file"
+            hint = say("start with `gpuctl init training`, or name another file")
             diagnostics.append(Diagnostic(Severity.ERROR, "GPU009", message, span, hint=hint))
         else:
-            hint = "it is empty or holds only comments; remove it if that is intended"
+            hint = say("it is empty or holds only comments; remove it if that is intended")
             diagnostics.append(Diagnostic(Severity.NOTE, "GPU012", message, span, hint=hint))
 
 

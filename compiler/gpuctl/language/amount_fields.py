@@ -14,6 +14,7 @@ from gpuctl.language.display_text import shorten
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Check, Scalar, cached, no_variables
 from gpuctl.language.gpu_cards import parse_share
+from gpuctl.language.sentences import say
 from gpuctl.objects.durations import MAX_SECONDS, format_duration, is_too_long, parse_duration, suggest_duration
 from gpuctl.objects.quantities import parse_quantity, suggest_cores, suggest_quantity
 
@@ -25,15 +26,15 @@ def check_quantity(value: str) -> str:
     if amount is None:
         raise _no_quantity(value, suggest_cores(value) or suggest_quantity(value))
     if amount.numerator < 0:
-        raise field_error("GPU206", f"`{shorten(value)}` is negative")
+        raise field_error("GPU206", say("`{value}` is negative", value=shorten(value)))
     return value
 
 
 def _no_quantity(value: str, better: str | None) -> PydanticCustomError:
     return field_error(
         "GPU208",
-        f"`{shorten(value)}` is not a Kubernetes quantity such as `500m`, `2` or `128Gi`",
-        f"did you mean `{better}`?" if better else no_variables(value),
+        say("`{value}` is not a Kubernetes quantity such as `500m`, `2` or `128Gi`", value=shorten(value)),
+        say("did you mean `{name}`?", name=better) if better else no_variables(value),
     )
 
 
@@ -41,7 +42,7 @@ def _no_quantity(value: str, better: str | None) -> PydanticCustomError:
 def _positive_quantity(value: str) -> str:
     check_quantity(value)
     if parse_quantity(value) == 0:
-        raise field_error("GPU206", "the quantity is zero", "give an amount, or remove the line")
+        raise field_error("GPU206", say("the quantity is zero"), say("give an amount, or remove the line"))
     return value
 
 
@@ -55,13 +56,19 @@ def _gpu_memory(value: str) -> str:
     amount = parse_quantity(least)
     if amount is None or amount <= 0:
         better = suggest_quantity(least)
-        hint = f"did you mean `>={better}`?" if better else no_variables(value)
+        hint = say("did you mean `{name}`?", name=f">={better}") if better else no_variables(value)
         if least.startswith(("<", ">")):
             bound = least.lstrip("<>= ")
             amount = parse_quantity(bound)
             is_least = least.startswith(">") and amount is not None and amount > 0
-            hint = f"write `>={bound}`" if is_least else "write the least memory that is enough, such as `>=40Gi`"
-        raise field_error("GPU227", f"`{shorten(value)}` is not a minimum of memory such as `>=40Gi`", hint)
+            hint = (
+                say("write `{text}`", text=f">={bound}")
+                if is_least
+                else say("write the least memory that is enough, such as `>=40Gi`")
+            )
+        raise field_error(
+            "GPU227", say("`{value}` is not a minimum of memory such as `>=40Gi`", value=shorten(value)), hint
+        )
     _memory(least)
     return value
 
@@ -79,8 +86,13 @@ def _memory(value: str) -> str:
         digits = re.match(r"\d+", value)
         raise field_error(
             "GPU208",
-            f"`{value}` is {number} {unit}; no container starts with less than 4Mi of memory",
-            f"did you mean `{digits[0]}Gi`?" if digits else None,
+            say(
+                "`{value}` is {number} {unit}; no container starts with less than 4Mi of memory",
+                value=value,
+                number=number,
+                unit=unit,
+            ),
+            say("did you mean `{name}`?", name=f"{digits[0]}Gi") if digits else None,
         )
     return value
 
@@ -93,8 +105,10 @@ def _fraction(value: str) -> str | None:
 
 def _device_count(value: str) -> str:
     if value not in ("true", "false") and not re.fullmatch(r"[1-9][0-9]{0,8}", value):
-        message = f"`{shorten(value)}` is neither a number of devices, greater than 0, nor `true` or `false`"
-        raise field_error("GPU206", message, "write `true` for the platform's number, or remove the line")
+        message = say(
+            "`{value}` is neither a number of devices, greater than 0, nor `true` or `false`", value=shorten(value)
+        )
+        raise field_error("GPU206", message, say("write `true` for the platform's number, or remove the line"))
     return value
 
 
@@ -105,19 +119,24 @@ def _share(value: str) -> str:
         better = _fraction(value) or suggest_quantity(value)
         raise field_error(
             "GPU208",
-            f"`{shorten(value)}` is neither an amount of GPU memory such as `2Gi` nor a fraction of a card "
-            "such as `0.5` or `50%`",
-            f"did you mean `{better}`?" if better else no_variables(value),
+            say(
+                "`{value}` is neither an amount of GPU memory such as `2Gi` nor a fraction of a card such as "
+                "`0.5` or `50%`",
+                value=shorten(value),
+            ),
+            say("did you mean `{name}`?", name=better) if better else no_variables(value),
         )
     if amount <= 0:
-        raise field_error("GPU206", f"gpu-share `{shorten(value)}` is not greater than 0")
+        raise field_error("GPU206", say("gpu-share `{value}` is not greater than 0", value=shorten(value)))
     if value.endswith("%") and amount > 1:
-        raise field_error("GPU206", f"gpu-share `{shorten(value)}` is more than one card")
+        raise field_error("GPU206", say("gpu-share `{value}` is more than one card", value=shorten(value)))
     if 1 < amount < 2**20:
         raise field_error(
             "GPU206",
-            f"gpu-share `{shorten(value)}` is more than one card and less than one mebibyte",
-            f"write `{value}Gi` for GPU memory, or a fraction from 0 to 1 of a card" if value.isdigit() else None,
+            say("gpu-share `{value}` is more than one card and less than one mebibyte", value=shorten(value)),
+            say("write `{value}Gi` for GPU memory, or a fraction from 0 to 1 of a card", value=value)
+            if value.isdigit()
+            else None,
         )
     return value
 
@@ -127,13 +146,19 @@ def _duration(value: str) -> str:
     if parse_duration(value) is None:
         if is_too_long(value):
             longest = format_duration(MAX_SECONDS // 86400 * 86400)
-            message = f"`{shorten(value)}` is longer than Kubernetes can count ({MAX_SECONDS} s)"
-            raise field_error("GPU209", message, f"write at most `{longest}`, or remove the line")
+            message = say(
+                "`{value}` is longer than Kubernetes can count ({most} s)",
+                value=shorten(value),
+                most=MAX_SECONDS,
+            )
+            raise field_error("GPU209", message, say("write at most `{most}`, or remove the line", most=longest))
         better = suggest_duration(value)
-        hint = f"did you mean `{better}`?" if better else no_variables(value)
+        hint = say("did you mean `{name}`?", name=better) if better else no_variables(value)
         if value.isascii() and value.isdigit() and len(value) < 10:
-            hint = f"write `{value}s`, `{value}m` or `{value}h`" if int(value) else "write `0s`"
-        raise field_error("GPU209", f"`{shorten(value)}` is not a duration such as `30s`, `45m`, `12h` or `7d`", hint)
+            hint = say("write `{value}s`, `{value}m` or `{value}h`", value=value) if int(value) else say("write `0s`")
+        raise field_error(
+            "GPU209", say("`{value}` is not a duration such as `30s`, `45m`, `12h` or `7d`", value=shorten(value)), hint
+        )
     return value
 
 
@@ -141,14 +166,14 @@ def _duration(value: str) -> str:
 def _positive_duration(value: str) -> str:
     # A zero without a unit gets one useful hint, not first `0s` and then this.
     if re.fullmatch(r"0{1,9}", value) or parse_duration(_duration(value)) == 0:
-        raise field_error("GPU206", "the duration is zero", "give a time, or remove the line")
+        raise field_error("GPU206", say("the duration is zero"), say("give a time, or remove the line"))
     return value
 
 
 @cached
 def _percentage(value: str) -> str:
     if re.fullmatch(r"(?a)(100(\.0{1,3})?|\d{1,2}(\.\d{1,3})?) ?%?", value) is None or not percent(value):
-        message = f"`{shorten(value)}` is not a percentage of more than 0 such as `5%`"
+        message = say("`{value}` is not a percentage of more than 0 such as `5%`", value=shorten(value))
         raise field_error("GPU206", message, no_variables(value))
     return value
 
@@ -160,8 +185,10 @@ def percent(value: str) -> float:
 
 def _count_or_percent(value: str) -> str:
     if re.fullmatch(r"(?a)\d{1,9}|(100|\d{1,2})%", value) is None:
-        hint = no_variables(value) or "write a number such as `1`, or a percentage such as `25%`"
-        raise field_error("GPU206", f"`{shorten(value)}` is neither a whole number nor a whole percentage", hint)
+        hint = no_variables(value) or say("write a number such as `1`, or a percentage such as `25%`")
+        raise field_error(
+            "GPU206", say("`{value}` is neither a whole number nor a whole percentage", value=shorten(value)), hint
+        )
     return value
 
 

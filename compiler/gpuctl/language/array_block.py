@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Count, PositiveCount
+from gpuctl.language.sentences import say
 
 # k8s.io/kubernetes pkg/apis/batch/validation: above this number a limit of failed indexes is required.
 ArraySize = Annotated[PositiveCount, Field(le=100_000)]
@@ -40,6 +41,10 @@ class Array(Block):
         for field in ("parallelism", "max_failed"):
             value = getattr(self, field)
             if value is not None and value > self.size:
-                message = f"`{field}` is {value}, and the array has {self.size} runs"
-                raise field_error("GPU206", message, f"write at most {self.size}, or remove the line", (field,))
+                message = say(
+                    "`{field}` is {value}, and the array has {size} runs", field=field, value=value, size=self.size
+                )
+                raise field_error(
+                    "GPU206", message, say("write at most {most}, or remove the line", most=self.size), (field,)
+                )
         return self

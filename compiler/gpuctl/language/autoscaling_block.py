@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from gpuctl.language.amount_fields import Duration, PositiveQuantity
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Boolean, Count, NonEmpty, Percent, PositiveCount
+from gpuctl.language.sentences import say
 from gpuctl.objects.durations import parse_duration
 
 
@@ -34,9 +35,11 @@ class OwnMetric(Block):
     @model_validator(mode="after")
     def _one_source(self) -> "OwnMetric":
         if (self.name is None) == (self.query is None):
-            raise field_error("GPU213", "a metric has a `name` or a `query`", "keep one", ())
+            raise field_error("GPU213", say("a metric has a `name` or a `query`"), say("keep one"), ())
         if self.external and self.query is not None:
-            raise field_error("GPU213", "`external` is about a metric with a name", "remove it", ("external",))
+            raise field_error(
+                "GPU213", say("`external` is about a metric with a name"), say("remove it"), ("external",)
+            )
         return self
 
     @property
@@ -96,44 +99,48 @@ class Autoscaling(Block):
     def _bounds(self) -> "Autoscaling":
         if self.enabled and self.maxReplicas is None:
             raise field_error(
-                "GPU201", "autoscaling is enabled without `maxReplicas`", "add `maxReplicas:`", ("enabled",)
+                "GPU201", say("autoscaling is enabled without `maxReplicas`"), say("add `maxReplicas:`"), ("enabled",)
             )
         if self.maxReplicas is not None and self.minReplicas > self.maxReplicas:
             raise field_error(
                 "GPU213",
-                f"minReplicas ({self.minReplicas}) is greater than maxReplicas ({self.maxReplicas})",
-                "swap them",
+                say(
+                    "minReplicas ({minReplicas}) is greater than maxReplicas ({maxReplicas})",
+                    minReplicas=self.minReplicas,
+                    maxReplicas=self.maxReplicas,
+                ),
+                say("swap them"),
                 ("minReplicas",),
             )
         if self.targetQueueLength is not None and self.metric != "queue":
             raise field_error(
                 "GPU213",
-                "`targetQueueLength` needs `metric: queue`",
-                "add it, or remove this line",
+                say("`targetQueueLength` needs `metric: queue`"),
+                say("add it, or remove this line"),
                 ("targetQueueLength",),
             )
         if self.targetCPUUtilization is not None and self.metric != "cpu":
             raise field_error(
                 "GPU213",
-                "`targetCPUUtilization` needs `metric: cpu`",
-                "add it, or remove this line",
+                say("`targetCPUUtilization` needs `metric: cpu`"),
+                say("add it, or remove this line"),
                 ("targetCPUUtilization",),
             )
         if self.targetGPUUtilization is not None and self.metric != "gpu":
             raise field_error(
                 "GPU213",
-                "`targetGPUUtilization` needs `metric: gpu`, and the metric is another one",
-                "remove one",
+                say("`targetGPUUtilization` needs `metric: gpu`, and the metric is another one"),
+                say("remove one"),
                 ("targetGPUUtilization",),
             )
         if self.minReplicas == 0 and (self.own_metric is None or not self.own_metric.is_of_service):
-            message = "`minReplicas: 0` needs a metric of the service: without pods there are no metrics of pods"
-            hint = "write `metric: {query: ..., target: ...}`, or add `external: true` to a metric with a name"
+            message = say("`minReplicas: 0` needs a metric of the service: without pods there are no metrics of pods")
+            hint = say("write `metric: {{query: ..., target: ...}}`, or add `external: true` to a metric with a name")
             raise field_error("GPU213", message, hint, ("minReplicas",))
         query = self.own_metric.query if self.own_metric is not None else None
         if self.targetMemoryUtilization is not None and query is not None:
-            message = "`targetMemoryUtilization` is a second metric, and a query is the only one of its autoscaler"
-            raise field_error("GPU213", message, "remove one", ("targetMemoryUtilization",))
+            message = say("`targetMemoryUtilization` is a second metric, and a query is the only one of its autoscaler")
+            raise field_error("GPU213", message, say("remove one"), ("targetMemoryUtilization",))
         for name in ("scaleUpDelay", "scaleDownDelay"):
             _stabilization(name, getattr(self, name))
         return self
@@ -148,5 +155,8 @@ def _stabilization(name: str, value: str | None) -> None:
     """Check that ``behavior.*.stabilizationWindowSeconds`` is at most an hour (autoscaling/v2 validation)."""
     if value is not None and (parse_duration(value) or 0) > 3600:
         raise field_error(
-            "GPU206", f"`{name}` is longer than 1h, the most Kubernetes takes", "write at most `1h`", (name,)
+            "GPU206",
+            say("`{name}` is longer than 1h, the most Kubernetes takes", name=name),
+            say("write at most `{most}`", most="1h"),
+            (name,),
         )

@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 from gpuctl.language.amount_fields import PositiveDuration
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Text, empty_list
+from gpuctl.language.sentences import say
 from gpuctl.objects.durations import MAX_CHECKPOINT_SECONDS, parse_duration
 
 Signal = Literal["USR1", "USR2", "HUP", "INT", "ALRM"]
@@ -44,18 +45,22 @@ class Checkpoint(Block):
     @model_validator(mode="after")
     def _one_way(self) -> "Checkpoint":
         if self.command and self.signal is not None:
-            raise field_error("GPU213", "the checkpoint has both a command and a signal", "keep one", ("signal",))
+            raise field_error(
+                "GPU213", say("the checkpoint has both a command and a signal"), say("keep one"), ("signal",)
+            )
         if not self.command and self.signal is None:
-            hint = "add `command: [python, save.py]` or `signal: USR1`"
-            raise field_error("GPU201", "the checkpoint has neither a command nor a signal", hint)
+            hint = say("add `command: [python, save.py]` or `signal: USR1`")
+            raise field_error("GPU201", say("the checkpoint has neither a command nor a signal"), hint)
         if self.command and not self.command[0].strip():
-            raise field_error("GPU205", "the checkpoint's command has an empty program", "name one", ("command", 0))
+            raise field_error(
+                "GPU205", say("the checkpoint's command has an empty program"), say("name one"), ("command", 0)
+            )
         if sum(len(text.encode("utf-8", "surrogatepass")) + 1 for text in self.command) > LONGEST_COMMAND:
-            message = f"the checkpoint's command is longer than {LONGEST_COMMAND} bytes"
-            raise field_error("GPU206", message, "put it into a script in the image, and name that", ("command",))
+            message = say("the checkpoint's command is longer than {most} bytes", most=LONGEST_COMMAND)
+            raise field_error("GPU206", message, say("put it into a script in the image, and name that"), ("command",))
         if self.seconds > MAX_CHECKPOINT_SECONDS:
-            message = f"`{self.timeout}` is longer than a checkpoint may take"
-            raise field_error("GPU206", message, "write at most `1h`", ("timeout",))
+            message = say("`{value}` is longer than a checkpoint may take", value=self.timeout)
+            raise field_error("GPU206", message, say("write at most `{most}`", most="1h"), ("timeout",))
         return self
 
     @property

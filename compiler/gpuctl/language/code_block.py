@@ -9,6 +9,7 @@ from gpuctl.language.display_text import shorten
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Boolean, Check, NonEmpty, ObjectName, Scalar
 from gpuctl.language.path_fields import RelativePath
+from gpuctl.language.sentences import say
 
 CODE_DIRECTORY = "/code"
 """Directory of the code in all containers of the pod."""
@@ -27,29 +28,32 @@ _CREDENTIALS = r"(?i)(?:https?://[^/]*|ssh://[^/@]*:[^/]*)@"
 
 def _git_url(value: str) -> str:
     if re.match(_CREDENTIALS, value):
-        message = "the address of the repository contains a login"
-        raise field_error("GPU237", message, "write the address without it, and name a Secret with `code.secret`")
+        message = say("the address of the repository contains a login")
+        raise field_error("GPU237", message, say("write the address without it, and name a Secret with `code.secret`"))
     if re.fullmatch(GIT_URL, value) is None:
-        message = f"`{shorten(value)}` is not a repository that git can clone over https or ssh"
-        raise field_error("GPU237", message, "write `https://HOST/PATH.git` or `git@HOST:PATH.git`")
+        message = say("`{value}` is not a repository that git can clone over https or ssh", value=shorten(value))
+        raise field_error("GPU237", message, say("write `https://HOST/PATH.git` or `git@HOST:PATH.git`"))
     return value
 
 
 def _git_ref(value: str) -> str:
     if re.fullmatch("[0-9a-f]{7,39}", value):
         # Servers send a commit only for its whole name.
-        message = f"`{value}` looks like a shortened commit, which git servers do not know"
-        hint = f"write all digits, which `git rev-parse {value}` prints; for a branch of this name `refs/heads/{value}`"
+        message = say("`{value}` looks like a shortened commit, which git servers do not know", value=value)
+        hint = say(
+            "write all digits, which `git rev-parse {value}` prints; for a branch of this name `refs/heads/{value}`",
+            value=value,
+        )
         raise field_error("GPU238", message, hint)
     if len(value) > 250 or re.fullmatch(GIT_REF, value) is None:
-        message = f"`{shorten(value)}` is not a commit, branch or tag"
-        raise field_error("GPU238", message, "write a commit, which `git rev-parse HEAD` prints")
+        message = say("`{value}` is not a commit, branch or tag", value=shorten(value))
+        raise field_error("GPU238", message, say("write a commit, which `git rev-parse HEAD` prints"))
     return value
 
 
 def _printable(value: str) -> str:
     if any(ord(character) < 32 or ord(character) == 127 for character in value):
-        raise field_error("GPU210", "the path contains a control character")
+        raise field_error("GPU210", say("the path contains a control character"))
     return value
 
 
@@ -60,14 +64,16 @@ CodePath = Annotated[RelativePath, Check(_printable)]
 
 def _local_path(value: str) -> str:
     if value.startswith(("/", "~")) or "\\" in value:
-        message = f"`{shorten(value)}` is not a path relative to this file"
-        raise field_error("GPU210", message, "write a directory of the repository, such as `./src`")
+        message = say("`{value}` is not a path relative to this file", value=shorten(value))
+        raise field_error("GPU210", message, say("write a directory of the repository, such as `./src`"))
     return _printable(value)
 
 
 def _sha256(value: str) -> str:
     if re.fullmatch("[0-9a-f]{64}", value) is None:
-        raise field_error("GPU210", f"`{shorten(value)}` is not a SHA-256: 64 digits and letters a to f")
+        raise field_error(
+            "GPU210", say("`{value}` is not a SHA-256: 64 digits and letters a to f", value=shorten(value))
+        )
     return value
 
 
@@ -124,22 +130,37 @@ class Code(Block):
     @model_validator(mode="after")
     def _one_source(self) -> "Code":
         if self.git is None and self.local is None:
-            raise field_error("GPU201", "the code has neither `git` nor `local`", "add one of them", ("git",))
+            raise field_error("GPU201", say("the code has neither `git` nor `local`"), say("add one of them"), ("git",))
         for field in ("git", "ref", "secret") if self.local is not None else ("sha256",):
             if getattr(self, field) is not None:
                 other = "local" if self.local is not None else "git"
-                raise field_error("GPU213", f"code has both {other} and {field}", "keep one", (field,))
+                raise field_error(
+                    "GPU213",
+                    say("code has both {first} and {second}", first=other, second=field),
+                    say("keep one"),
+                    (field,),
+                )
         if self.local is not None and self.submodules:
-            raise field_error("GPU213", "code has both local and submodules", "keep one", ("submodules",))
+            raise field_error(
+                "GPU213",
+                say("code has both {first} and {second}", first="local", second="submodules"),
+                say("keep one"),
+                ("submodules",),
+            )
         if self.git is not None and self.ref is None:
-            raise field_error("GPU201", "missing required field `ref` in code", "add `ref:`", ("ref",))
+            raise field_error(
+                "GPU201",
+                say("missing required field `{name}` in {block}", name="ref", block="code"),
+                say("add `{name}:`", name="ref"),
+                ("ref",),
+            )
         return self
 
     @model_validator(mode="after")
     def _protected_login(self) -> "Code":
         if self.secret is not None and self.git is not None and self.git.startswith("http://"):
-            message = "`http` would send the login in clear text"
-            raise field_error("GPU213", message, "write `https://`", ("git",))
+            message = say("`http` would send the login in clear text")
+            raise field_error("GPU213", message, say("write `https://`"), ("git",))
         return self
 
     @property

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, NonEmpty, empty_list
+from gpuctl.language.sentences import say
 
 DriftKind = Literal[
     "Deployment",
@@ -51,7 +52,7 @@ class IgnoredDrift(Block):
     @model_validator(mode="after")
     def _names_a_field(self) -> "IgnoredDrift":
         if self.path is None and self.manager is None:
-            raise field_error("GPU213", "this would ignore every difference", "give `path` or `manager`", ())
+            raise field_error("GPU213", say("this would ignore every difference"), say("give `path` or `manager`"), ())
         return self
 
 

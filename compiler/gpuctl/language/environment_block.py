@@ -6,6 +6,7 @@ from pydantic_core import PydanticCustomError
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, DataKey, EnvName, Image, ObjectName, PodField, Text, empty_list
 from gpuctl.language.path_fields import AbsolutePath
+from gpuctl.language.sentences import say
 
 _SOURCES = ("value", "secret", "configMap", "fieldRef")
 
@@ -44,30 +45,35 @@ class VariableSource(Block):
     def _one_source(self) -> "VariableSource":
         written = [name for name in _SOURCES if getattr(self, name, None) is not None]
         if len(written) > 1:
-            message = f"{self._called} has both a {written[0]} and a {written[1]}"
-            raise field_error("GPU213", message, "keep one", (written[1],))
+            message = say(
+                "{variable} has both a {first} and a {second}",
+                variable=self._called,
+                first=written[0],
+                second=written[1],
+            )
+            raise field_error("GPU213", message, say("keep one"), (written[1],))
         if not written:
             if self.key is not None:
-                message = f"{self._called} has a key but no secret and no configMap"
-                raise field_error("GPU201", message, "add `secret: NAME` or `configMap: NAME`", ("key",))
+                message = say("{variable} has a key but no secret and no configMap", variable=self._called)
+                raise field_error("GPU201", message, say("add `secret: NAME` or `configMap: NAME`"), ("key",))
             raise self._no_value()
         if written[0] in ("secret", "configMap"):
             if self.key is None:
-                message = f"{self._called} reads a {written[0]} without a `key`"
-                hint = f"add `key:`, the {written[0][0].upper()}{written[0][1:]}'s key"
+                message = say("{variable} reads a {source} without a `key`", variable=self._called, source=written[0])
+                hint = say("add `key:`, the {kind}'s key", kind=f"{written[0][0].upper()}{written[0][1:]}")
                 raise field_error("GPU201", message, hint, (written[0],))
         elif self.key is not None:
-            message = f"{self._called} has a {written[0]}, which has no key"
-            raise field_error("GPU213", message, "remove `key`", ("key",))
+            message = say("{variable} has a {source}, which has no key", variable=self._called, source=written[0])
+            raise field_error("GPU213", message, say("remove `key`"), ("key",))
         return self
 
     @property
     def _called(self) -> str:
-        return "the variable"
+        return say("the variable")
 
     def _no_value(self) -> PydanticCustomError:
-        hint = "add `secret: NAME` or `configMap: NAME` with `key: KEY`, or `fieldRef: FIELD`"
-        return field_error("GPU201", "the variable has no source", hint)
+        hint = say("add `secret: NAME` or `configMap: NAME` with `key: KEY`, or `fieldRef: FIELD`")
+        return field_error("GPU201", say("the variable has no source"), hint)
 
 
 class EnvVar(VariableSource, _NamedValue):
@@ -78,8 +84,8 @@ class EnvVar(VariableSource, _NamedValue):
         return f"`{self.name}`"
 
     def _no_value(self) -> PydanticCustomError:
-        hint = 'add `value:` (`value: ""` for an empty one)'
-        return field_error("GPU201", f"`{self.name}` has no value", hint, ("name",))
+        hint = say('add `value:` (`value: ""` for an empty one)')
+        return field_error("GPU201", say("`{name}` has no value", name=self.name), hint, ("name",))
 
 
 class EnvSource(Block):
@@ -98,10 +104,12 @@ class EnvSource(Block):
     @model_validator(mode="after")
     def _one_source(self) -> "EnvSource":
         if self.secret is not None and self.configMap is not None:
-            raise field_error("GPU213", "an entry has both a secret and a configMap", "write two", ("configMap",))
+            raise field_error(
+                "GPU213", say("an entry has both a secret and a configMap"), say("write two"), ("configMap",)
+            )
         if self.secret is None and self.configMap is None:
-            hint = "add `secret: NAME` or `configMap: NAME`"
-            raise field_error("GPU201", "an entry names neither a secret nor a configMap", hint)
+            hint = say("add `secret: NAME` or `configMap: NAME`")
+            raise field_error("GPU201", say("an entry names neither a secret nor a configMap"), hint)
         return self
 
 
@@ -123,8 +131,8 @@ def refuse_repeated_names(env: Variables) -> None:
     seen: set[str] = set()
     for index, variable in enumerate(env if isinstance(env, list) else ()):
         if variable.name in seen:
-            message = f"the variable `{variable.name}` is set twice"
-            raise field_error("GPU218", message, "remove one", ("env", index, "name"))
+            message = say("the variable `{name}` is set twice", name=variable.name)
+            raise field_error("GPU218", message, say("remove one"), ("env", index, "name"))
         seen.add(variable.name)
 
 
@@ -170,8 +178,8 @@ class Environment(Block):
         seen: set[str] = set()
         for index, name in enumerate(self.pull_secrets):
             if name in seen:
-                message = f"the pull secret `{name}` is listed twice"
-                raise field_error("GPU218", message, "remove one", ("imagePullSecret", index))
+                message = say("the pull secret `{name}` is listed twice", name=name)
+                raise field_error("GPU218", message, say("remove one"), ("imagePullSecret", index))
             seen.add(name)
         return self
 

@@ -15,12 +15,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchema
 from pydantic_core import PydanticCustomError, core_schema
 
 from gpuctl.language import names
+from gpuctl.language.cron import CronProblem, parse_cron
 from gpuctl.language.display_text import shorten
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.images import image_problem
 from gpuctl.language.mig_profiles import is_profile, nearest_profile
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.spelling import nearest
-from gpuctl.objects.cron import CronProblem, parse_cron
 
 
 class Scalar(Enum):
@@ -85,73 +86,82 @@ def empty_dict() -> dict[str, Any]:
 cached = lru_cache(maxsize=4096)
 
 
-def illegal(code: str, value: str, what: str, better: str | None = None) -> PydanticCustomError:
-    """Return the error that a value is not ``what``, with the nearest legal value as the hint."""
-    hint = no_variables(value) or (f"write `{better}`" if better else None)
-    return field_error(code, f"`{shorten(value)}` is not {what}", hint)
+def illegal(code: str, value: str, problem: Template, better: str | None = None) -> PydanticCustomError:
+    """Return the error that a value is not legal, with the nearest legal value as the hint.
+
+    :param problem: the template of the message, with the value as ``{value}``.
+    """
+    hint = no_variables(value) or (say("write `{text}`", text=better) if better else None)
+    return field_error(code, say(problem, value=shorten(value)), hint)
 
 
-def no_variables(value: str) -> str | None:
+def no_variables(value: str) -> Sentence | None:
     """Return the hint for a value with shell variables, which gpuctl does not expand; None without any."""
     if re.search(r"\$\{?[A-Za-z_]", value) is None:
         return None
-    return "gpuctl reads no variables of the shell: write the value, or `envsubst < FILE | gpuctl ... -f -`"
+    return say("gpuctl reads no variables of the shell: write the value, or `envsubst < FILE | gpuctl ... -f -`")
 
 
 def _dns_1035(value: str) -> str:
     if not names.is_dns_1035_label(value):
-        what = "a legal job name: at most 63 lower-case letters, digits and `-`, first a letter and last no `-`"
-        raise illegal("GPU207", value, what, names.nearest_dns_label(value, letter_first=True))
+        problem = Template(
+            "`{value}` is not a legal job name: at most 63 lower-case letters, digits and `-`, first a letter "
+            "and last no `-`"
+        )
+        raise illegal("GPU207", value, problem, names.nearest_dns_label(value, letter_first=True))
     return value
 
 
 @cached
 def _dns_label(value: str) -> str:
     if not names.is_dns_label(value):
-        what = "a legal name: at most 63 lower-case letters, digits and `-`, not starting or ending in `-`"
-        raise illegal("GPU207", value, what, names.nearest_dns_label(value))
+        problem = Template(
+            "`{value}` is not a legal name: at most 63 lower-case letters, digits and `-`, "
+            "not starting or ending in `-`"
+        )
+        raise illegal("GPU207", value, problem, names.nearest_dns_label(value))
     return value
 
 
 @cached
 def _object_name(value: str) -> str:
     if not names.is_dns_subdomain(value):
-        what = "a legal object name: at most 253 lower-case letters, digits, `-` and `.`"
-        raise illegal("GPU207", value, what, names.nearest_dns_label(value))
+        problem = Template("`{value}` is not a legal object name: at most 253 lower-case letters, digits, `-` and `.`")
+        raise illegal("GPU207", value, problem, names.nearest_dns_label(value))
     return value
 
 
 def _namespaced_name(value: str) -> str:
     namespace, slash, name = value.partition("/")
     if not slash or not names.is_dns_label(namespace) or not names.is_dns_subdomain(name):
-        raise illegal("GPU207", value, "a name with its namespace such as `infra/public`")
+        raise illegal("GPU207", value, Template("`{value}` is not a name with its namespace such as `infra/public`"))
     return value
 
 
 @cached
 def _label_value(value: str) -> str:
     if not names.is_label_value(value):
-        what = (
-            "a legal label value: at most 63 letters, digits, `-`, `_` and `.`, "
+        problem = Template(
+            "`{value}` is not a legal label value: at most 63 letters, digits, `-`, `_` and `.`, "
             "starting and ending with a letter or digit"
         )
-        raise illegal("GPU212", value, what, names.nearest_label_value(value))
+        raise illegal("GPU212", value, problem, names.nearest_label_value(value))
     return value
 
 
 def _required_label_value(value: str) -> str:
     if not value:
-        raise field_error("GPU205", "the value is empty", "give it a value or remove the line")
+        raise field_error("GPU205", say("the value is empty"), say("give it a value or remove the line"))
     return _label_value(value)
 
 
 def _label_key(value: str) -> str:
     if not names.is_qualified_name(value):
-        what = (
-            "a legal label or annotation key: an optional DNS prefix and `/`, then at most "
+        problem = Template(
+            "`{value}` is not a legal label or annotation key: an optional DNS prefix and `/`, then at most "
             "63 letters, digits, `-`, `_` and `.`"
         )
-        raise illegal("GPU212", value, what)
+        raise illegal("GPU212", value, problem)
     return value
 
 
@@ -159,7 +169,10 @@ def _domain(value: str) -> str:
     if not names.is_dns_subdomain(value):
         host = value.partition("://")[2].partition("/")[0]
         raise illegal(
-            "GPU207", value, "a DNS domain such as `runwhere.ai`", host if names.is_dns_subdomain(host) else None
+            "GPU207",
+            value,
+            Template("`{value}` is not a DNS domain such as `runwhere.ai`"),
+            host if names.is_dns_subdomain(host) else None,
         )
     return value
 
@@ -167,15 +180,21 @@ def _domain(value: str) -> str:
 @cached
 def _env_name(value: str) -> str:
     if not names.is_env_name(value):
-        what = "a legal environment variable name: letters, digits, `_`, `-` and `.`, not starting with a digit"
-        raise illegal("GPU215", value, what)
+        problem = Template(
+            "`{value}` is not a legal environment variable name: letters, digits, `_`, `-` and `.`, "
+            "not starting with a digit"
+        )
+        raise illegal("GPU215", value, problem)
     return value
 
 
 def _port_name(value: str) -> str:
     if not names.is_port_name(value):
-        what = "a legal port name: at most 15 lower-case letters, digits and single `-`, with at least one letter"
-        raise illegal("GPU207", value, what)
+        problem = Template(
+            "`{value}` is not a legal port name: at most 15 lower-case letters, digits and single `-`, "
+            "with at least one letter"
+        )
+        raise illegal("GPU207", value, problem)
     return value
 
 
@@ -187,53 +206,73 @@ def is_capability(value: str) -> bool:
 def _capability(value: str) -> str:
     if not is_capability(value):
         better = value.strip().upper().removeprefix("CAP_")
-        hint = f"write `{better}`" if is_capability(better) else no_variables(value)
-        raise field_error("GPU206", f"`{shorten(value)}` is not a capability such as `IPC_LOCK`", hint)
+        hint = say("write `{text}`", text=better) if is_capability(better) else no_variables(value)
+        raise field_error("GPU206", say("`{value}` is not a capability such as `IPC_LOCK`", value=shorten(value)), hint)
     return value
 
 
 @cached
 def _image(value: str) -> str:
     if not value:
-        raise field_error("GPU205", "the image is empty", "name a container image")
+        raise field_error("GPU205", say("the image is empty"), say("name a container image"))
     if "$" in value:
-        raise field_error("GPU216", f"`{shorten(value)}` holds a `$`, which no image name has", no_variables(value))
+        message = say("`{value}` holds a `$`, which no image name has", value=shorten(value))
+        raise field_error("GPU216", message, no_variables(value))
     wrong = image_problem(value)
     if wrong is not None:
-        raise field_error("GPU216", f"the image `{shorten(value)}` {shorten(wrong[0], 200)}", wrong[1])
+        message = say("the image `{image}` {problem}", image=shorten(value), problem=shorten(wrong[0], 200))
+        raise field_error("GPU216", message, wrong[1])
     return value
 
 
 def _gpu_profile(value: str) -> str:
     if not is_profile(value):
-        raise illegal("GPU233", value, "a MIG profile such as `1g.10gb`", nearest_profile(value))
+        raise illegal(
+            "GPU233", value, Template("`{value}` is not a MIG profile such as `1g.10gb`"), nearest_profile(value)
+        )
     return value
 
 
 def _data_key(value: str) -> str:
     if not names.is_data_key(value):
-        raise illegal("GPU212", value, "a key of a Secret or ConfigMap: at most 253 letters, digits, `-`, `_` and `.`")
+        raise illegal(
+            "GPU212",
+            value,
+            Template("`{value}` is not a key of a Secret or ConfigMap: at most 253 letters, digits, `-`, `_` and `.`"),
+        )
     return value
 
 
 def _pod_field(value: str) -> str:
     if not names.is_pod_field(value):
         close = nearest(value, names.POD_FIELDS)
-        hint = f"did you mean `{close}`?" if close else f"write one of {', '.join(names.POD_FIELDS)}"
-        raise field_error("GPU211", f"`{shorten(value)}` is not a field of a pod that a variable can read", hint)
+        hint = (
+            say("did you mean `{name}`?", name=close)
+            if close
+            else say("write one of {names}", names=list(names.POD_FIELDS))
+        )
+        raise field_error(
+            "GPU211", say("`{value}` is not a field of a pod that a variable can read", value=shorten(value)), hint
+        )
     return value
 
 
 def _server(value: str) -> str:
     if not names.is_host(value):
-        raise illegal("GPU207", value, "the name or address of a server such as `nfs.example.com`")
+        raise illegal(
+            "GPU207", value, Template("`{value}` is not the name or address of a server such as `nfs.example.com`")
+        )
     return value
 
 
 def _server_url(value: str) -> str:
     match = re.fullmatch(r"(?i)https?://(?:\[[0-9a-f:.]+\]|[-a-z0-9_.]+)(?::([0-9]{1,5}))?(?:/[^\s?#@]*)?", value)
     if match is None or not 0 < int(match[1] or 1) < 65536:
-        raise illegal("GPU207", value, "the address of an API server such as `https://api.example.com:6443`")
+        raise illegal(
+            "GPU207",
+            value,
+            Template("`{value}` is not the address of an API server such as `https://api.example.com:6443`"),
+        )
     return value
 
 
@@ -241,7 +280,9 @@ def _uid(value: str) -> str:
     if re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", value) is None:
         lower = value.strip().lower()
         better = lower if lower != value and re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", lower) else None
-        raise illegal("GPU207", value, "a uid such as `0b0a1f6e-5a3f-4c5e-9d53-3d1f0c1f8f3a`", better)
+        raise illegal(
+            "GPU207", value, Template("`{value}` is not a uid such as `0b0a1f6e-5a3f-4c5e-9d53-3d1f0c1f8f3a`"), better
+        )
     return value
 
 
@@ -251,7 +292,7 @@ def _date(value: str) -> str:
     is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     days = 28 + is_leap if month == 2 else 30 + (month + month // 8) % 2
     if not (year and 1 <= month <= 12 and 1 <= day <= days):
-        raise illegal("GPU207", value, "a date such as `2026-10-01`")
+        raise illegal("GPU207", value, Template("`{value}` is not a date such as `2026-10-01`"))
     return value
 
 
@@ -266,27 +307,29 @@ def _time_zone(value: str) -> str:
             return value
     except (KeyError, ValueError, OSError):
         pass
-    raise illegal("GPU207", value, "a time zone such as `Asia/Shanghai`")
+    raise illegal("GPU207", value, Template("`{value}` is not a time zone such as `Asia/Shanghai`"))
 
 
 def _cron(value: str) -> str:
     try:
         parse_cron(value)
     except CronProblem as problem:
-        raise field_error("GPU223", f"`{shorten(value)}`: {problem}", problem.hint) from problem
+        raise field_error(
+            "GPU223", say("`{value}`: {problem}", value=shorten(value), problem=str(problem)), problem.hint
+        ) from problem
     return value
 
 
 def _nonempty(value: str) -> str:
     if not value.strip():
-        raise field_error("GPU205", "the value is empty", "give it a value or remove the line")
+        raise field_error("GPU205", say("the value is empty"), say("give it a value or remove the line"))
     return value
 
 
 def _no_nul(value: str) -> str:
     # The YAML reader accepts NUL only as the escape \0; neither execve nor the API server's JSON accepts it.
     if "\0" in value:
-        raise field_error("GPU202", "the text contains a NUL character, which no process can receive")
+        raise field_error("GPU202", say("the text contains a NUL character, which no process can receive"))
     return value
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from gpuctl.language.sentences import Sentence, say
+
 _COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _PATH = rf"{_COMPONENT}(?:/{_COMPONENT})*\Z"
 _HOST_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
@@ -34,40 +36,40 @@ def split_reference(image: str) -> tuple[str, str, str]:
     return name, "", digest
 
 
-def image_problem(image: str) -> tuple[str, str | None] | None:
+def image_problem(image: str) -> tuple[Sentence, Sentence | None] | None:
     """Return the problem of an image reference and a correction (or None); None for a legal reference."""
     scheme, mark, rest = image.partition("://")
     if mark and re.match(r"[a-z][a-z0-9+.-]*\Z", scheme):
-        return f"starts with `{scheme}://`, and an image has no scheme", f"write `{rest}`" if image_problem(
-            rest
-        ) is None else None
+        is_right = image_problem(rest) is None
+        problem = say("starts with `{scheme}://`, and an image has no scheme", scheme=scheme)
+        return problem, say("write `{text}`", text=rest) if is_right else None
     name, tag, digest = split_reference(image)
     host, path = split_host(name)
     if host and not re.match(_HOST, host):
-        return f"names the registry `{host}`, which is not a host name with an optional port", None
+        return say("names the registry `{host}`, which is not a host name with an optional port", host=host), None
     if ":" in path:
         better = f"{name[: name.index(path)]}{path.partition(':')[0]}:{tag}"
-        return "has more than one tag", f"write `{better}`" if re.match(_TAG, tag) else None
+        return say("has more than one tag"), say("write `{text}`", text=better) if re.match(_TAG, tag) else None
     if not re.match(_PATH, path):
         if path != path.lower() and re.match(_PATH, path.lower()):
             better = image.replace(path, path.lower())
-            return f"has upper-case letters in `{path}`, which no registry accepts", f"write `{better}`"
-        return "is not an image reference such as `registry/team/name:tag`", None
+            problem = say("has upper-case letters in `{path}`, which no registry accepts", path=path)
+            return problem, say("write `{text}`", text=better)
+        return say("is not an image reference such as `registry/team/name:tag`"), None
     if len(path) > _LONGEST_PATH or (not host and re.match(r"[a-f0-9]{64}\Z", path)):
-        return "is not the name of an image: at most 255 characters, and no bare digest", None
+        return say("is not the name of an image: at most 255 characters, and no bare digest"), None
     if (tag or image.partition("@")[0].endswith(":")) and not re.match(_TAG, tag):
-        what = f"has the tag `{tag}`: a tag is at most 128 letters, digits, `_`, `.` and `-`"
-        return what, None
+        return say("has the tag `{tag}`: a tag is at most 128 letters, digits, `_`, `.` and `-`", tag=tag), None
     if "@" in image:
         return _digest_problem(digest)
     return None
 
 
-def _digest_problem(digest: str) -> tuple[str, str | None] | None:
+def _digest_problem(digest: str) -> tuple[Sentence, Sentence | None] | None:
     algorithm, _, value = digest.partition(":")
     length = _DIGEST_LENGTHS.get(algorithm)
     if length is None or not re.match(rf"[0-9a-f]{{{length}}}\Z", value):
-        return f"has the digest `{digest}`, which is not `sha256:` and 64 hexadecimal digits", None
+        return say("has the digest `{digest}`, which is not `sha256:` and 64 hexadecimal digits", digest=digest), None
     return None
 
 

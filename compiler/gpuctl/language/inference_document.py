@@ -8,6 +8,7 @@ from gpuctl.language.autoscaling_block import Autoscaling
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Boolean, Count, DnsLabel, NonEmpty, Partial, UserKeys
 from gpuctl.language.resources_block import InferenceResources
+from gpuctl.language.sentences import say
 from gpuctl.language.service_block import ServiceBlock
 from gpuctl.language.workload import PROFILES, Workload
 
@@ -61,8 +62,8 @@ class InferenceDocument(Workload):
         if self.resources.gpu_share is not None and self.resources.nodes > 1:
             raise field_error(
                 "GPU213",
-                "`gpu-share` asks for part of a card, and a replica spans several nodes",
-                "remove `gpu-share`, or use one node",
+                say("`gpu-share` asks for part of a card, and a replica spans several nodes"),
+                say("remove `gpu-share`, or use one node"),
                 ("resources", "gpu-share"),
             )
         return self

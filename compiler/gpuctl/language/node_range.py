@@ -4,6 +4,7 @@ from pydantic import Field, model_validator
 
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Nodes
+from gpuctl.language.sentences import say
 
 
 class NodeRange(Block):
@@ -22,6 +23,10 @@ class NodeRange(Block):
     @model_validator(mode="after")
     def _is_range(self) -> "NodeRange":
         if self.min >= self.max:
-            message = f"`min` is {self.min} and `max` is {self.max}: the number of nodes cannot change"
-            raise field_error("GPU206", message, f"write `nodes: {self.max}`, or a greater `max`", ("max",))
+            message = say(
+                "`min` is {min} and `max` is {max}: the number of nodes cannot change", min=self.min, max=self.max
+            )
+            raise field_error(
+                "GPU206", message, say("write `nodes: {max}`, or a greater `max`", max=self.max), ("max",)
+            )
         return self

@@ -5,6 +5,7 @@ from pydantic import Field, model_validator
 from gpuctl.language.amount_fields import PositiveDuration
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block
+from gpuctl.language.sentences import say
 from gpuctl.objects.durations import parse_duration
 
 SHORTEST_STOP = 600
@@ -32,9 +33,14 @@ class NotebookLimits(Block):
     def _limits(self) -> "NotebookLimits":
         stop, longest = (parse_duration(text or "") for text in (self.stop_after, self.max_lifetime))
         if stop is not None and stop < SHORTEST_STOP:
-            message = f"`{self.stop_after}` is shorter than the interval in which notebooks are checked"
-            raise field_error("GPU206", message, "write at least `10m`", ("stop_after",))
+            message = say(
+                "`{value}` is shorter than the interval in which notebooks are checked", value=self.stop_after
+            )
+            raise field_error("GPU206", message, say("write at least `{least}`", least="10m"), ("stop_after",))
         if stop is not None and longest is not None and longest <= stop:
-            message = f"`stop_after` has no effect: the notebook is paused after `max_lifetime: {self.max_lifetime}`"
-            raise field_error("GPU213", message, "write a shorter time, or remove one", ("stop_after",))
+            message = say(
+                "`stop_after` has no effect: the notebook is paused after `max_lifetime: {longest}`",
+                longest=self.max_lifetime,
+            )
+            raise field_error("GPU213", message, say("write a shorter time, or remove one"), ("stop_after",))
         return self

@@ -8,6 +8,7 @@ from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import DnsLabel, Partial, UserKeys
 from gpuctl.language.names import ACTIVITY_CONTAINER
 from gpuctl.language.notebook_block import NotebookLimits
+from gpuctl.language.sentences import say
 from gpuctl.language.service_block import NotebookService
 from gpuctl.language.workload import PROFILES, Workload
 
@@ -30,6 +31,8 @@ class NotebookDocument(Workload):
             return self
         for (field, index), helper in self.helpers:
             if helper.name == ACTIVITY_CONTAINER:
-                message = f"`{helper.name}` is the name of the container that `notebook.stop_after` adds, too"
-                raise field_error("GPU218", message, "rename it", (field, index, "name"))
+                message = say(
+                    "`{name}` is the name of the container that `notebook.stop_after` adds, too", name=helper.name
+                )
+                raise field_error("GPU218", message, say("rename it"), (field, index, "name"))
         return self

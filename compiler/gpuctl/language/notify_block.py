@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 from gpuctl.language.amount_fields import PositiveDuration
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Boolean, DnsLabel, UserKeys, empty_dict, empty_list
+from gpuctl.language.sentences import say
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.durations import parse_duration
 
@@ -46,14 +47,19 @@ class Notify(Block):
     @model_validator(mode="after")
     def _events(self) -> "Notify":
         if not self.done and not self.failed and self.waiting is None:
-            hint = "add `failed: true`, `done: true` or `waiting: 2h`"
-            raise field_error("GPU232", "`notify` names no event, so that nothing is ever sent", hint)
+            hint = say("add `failed: true`, `done: true` or `waiting: 2h`")
+            raise field_error("GPU232", say("`notify` names no event, so that nothing is ever sent"), hint)
         if self.waiting is not None and (parse_duration(self.waiting) or 0) < SHORTEST_WAIT:
-            message = f"`{self.waiting}` is shorter than many jobs wait"
-            raise field_error("GPU206", message, "write at least `1m`", ("waiting",))
+            message = say("`{value}` is shorter than many jobs wait", value=self.waiting)
+            raise field_error("GPU206", message, say("write at least `{least}`", least="1m"), ("waiting",))
         for index, name in enumerate(self.channels):
             if name in self.channels[:index]:
-                raise field_error("GPU218", f"the channel `{name}` is listed twice", "remove one", ("channels", index))
+                raise field_error(
+                    "GPU218",
+                    say("the channel `{name}` is listed twice", name=name),
+                    say("remove one"),
+                    ("channels", index),
+                )
         return self
 
     @property
@@ -129,8 +135,10 @@ class NotifySettings(Block):
         for index, name in enumerate(self.default):
             if name not in self.channels:
                 near = nearest(name, self.channels)
-                hint = f"did you mean `{near}`?" if near else "add it to `notify.channels`"
-                raise field_error("GPU234", f"`{name}` is not one of `notify.channels`", hint, ("default", index))
+                hint = say("did you mean `{name}`?", name=near) if near else say("add it to `notify.channels`")
+                raise field_error(
+                    "GPU234", say("`{name}` is not one of `notify.channels`", name=name), hint, ("default", index)
+                )
         return self
 
     def channels_of(self, notify: Notify) -> list[str]:

@@ -12,29 +12,40 @@ from typing import Annotated
 from gpuctl.language.display_text import shorten
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Check, Scalar, cached, no_variables
+from gpuctl.language.sentences import say
 
 
 @cached
 def _absolute_path(value: str) -> str:
     """Check a path to mount. The API server silently accepts relative paths and a ``:``; the kubelet does not."""
     if not value.startswith("/"):
-        better = no_variables(value) or f"write `/{value.lstrip('./')}`"
+        better = no_variables(value) or say("write `{text}`", text=f"/{value.lstrip('./')}")
         if value.startswith("~"):
-            better = f"write the whole path, such as `/home/NAME{value.lstrip('~')}`: no shell replaces `~`"
-        raise field_error("GPU210", f"`{shorten(value)}` is not an absolute path", better)
+            better = say(
+                "write the whole path, such as `/home/NAME{rest}`: no shell replaces `~`", rest=value.lstrip("~")
+            )
+        raise field_error("GPU210", say("`{value}` is not an absolute path", value=shorten(value)), better)
     if ".." in value.split("/"):
-        raise field_error("GPU210", f"`{shorten(value)}` contains `..`", f"write `{posixpath.normpath(value)}`")
+        raise field_error(
+            "GPU210",
+            say("`{value}` contains `..`", value=shorten(value)),
+            say("write `{text}`", text=posixpath.normpath(value)),
+        )
     if ":" in value:
-        raise field_error("GPU210", f"`{shorten(value)}` contains `:`, which no kubelet mounts")
+        raise field_error("GPU210", say("`{value}` contains `:`, which no kubelet mounts", value=shorten(value)))
     if not value.isprintable() and any(ord(character) < 32 or ord(character) == 127 for character in value):
-        raise field_error("GPU210", "the path contains a control character")
+        raise field_error("GPU210", say("the path contains a control character"))
     if len(value.encode()) > 4096:
-        raise field_error("GPU210", "the path is longer than 4096 bytes")
+        raise field_error("GPU210", say("the path is longer than 4096 bytes"))
     normal = normal_path(value)
     if normal == "/":
-        raise field_error("GPU210", "the path is `/`", "name a directory below it")
+        raise field_error("GPU210", say("the path is `/`"), say("name a directory below it"))
     if value not in (normal, normal + "/"):
-        raise field_error("GPU210", f"`{shorten(value)}` is not a normalised path", f"write `{normal}`")
+        raise field_error(
+            "GPU210",
+            say("`{value}` is not a normalised path", value=shorten(value)),
+            say("write `{text}`", text=normal),
+        )
     return value
 
 
@@ -47,7 +58,7 @@ def normal_path(value: str) -> str:
 def _relative_path(value: str) -> str:
     """Check a volume's ``subPath``: relative and inside the volume, as the API server requires too."""
     if value.startswith("/") or ".." in value.split("/") or not value:
-        raise field_error("GPU210", f"`{shorten(value)}` is not a relative path inside the volume")
+        raise field_error("GPU210", say("`{value}` is not a relative path inside the volume", value=shorten(value)))
     return value
 
 
@@ -55,19 +66,23 @@ def _file_mode(value: str) -> str:
     # YAML 1.1 reads 0644 as octal and 644 as decimal; the text has one meaning only with the zero.
     if re.fullmatch(r"(?a)0[0-7]{3}", value) is None:
         better = f"0{value.removeprefix('0o')}"
-        hint = f"write `{better}`" if re.fullmatch(r"(?a)0[0-7]{3}", better) else no_variables(value)
-        raise field_error("GPU206", f"`{shorten(value)}` is not an octal file mode such as `0644`", hint)
+        hint = say("write `{text}`", text=better) if re.fullmatch(r"(?a)0[0-7]{3}", better) else no_variables(value)
+        raise field_error(
+            "GPU206", say("`{value}` is not an octal file mode such as `0644`", value=shorten(value)), hint
+        )
     return value
 
 
 @cached
 def _url_path(value: str) -> str:
     if not value.startswith("/"):
-        raise field_error("GPU210", f"`{shorten(value)}` is not a URL path", f"write `/{value}`")
+        raise field_error(
+            "GPU210", say("`{value}` is not a URL path", value=shorten(value)), say("write `{text}`", text=f"/{value}")
+        )
     if " " in value or (
         not value.isprintable() and any(ord(character) <= 32 or ord(character) == 127 for character in value)
     ):
-        raise field_error("GPU210", "the URL path contains a blank or control character")
+        raise field_error("GPU210", say("the URL path contains a blank or control character"))
     return value
 
 
@@ -80,9 +95,18 @@ def _route_path(value: str) -> str:
     bad = next((part for part in ("//", "/./", "/../", "%2f", "%2F", "#", "?") if part in value), None)
     bad = bad or next((part for part in ("/.", "/..") if value.endswith(part)), None)
     if bad is not None or not value.isascii() or len(value) > 1024:
-        wrong = f"contains `{bad}`" if bad is not None else "is not ASCII text of at most 1024 characters"
+        message = say(
+            "the path `{value}` is not ASCII text of at most 1024 characters, which no route matches",
+            value=shorten(value),
+        )
+        if bad is not None:
+            message = say(
+                "the path `{value}` contains `{part}`, which no route matches", value=shorten(value), part=bad
+            )
         raise field_error(
-            "GPU210", f"the path `{shorten(value)}` {wrong}, which no route matches", "write `/name/name`"
+            "GPU210",
+            message,
+            say("write `/name/name`"),
         )
     return value
 

@@ -4,6 +4,7 @@ from pydantic import Field, model_validator
 
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, DnsLabel
+from gpuctl.language.sentences import say
 
 
 class Placement(Block):
@@ -17,5 +18,7 @@ class Placement(Block):
     @model_validator(mode="after")
     def _is_somewhere(self) -> "Placement":
         if not self.clusters:
-            raise field_error("GPU205", "the list is empty", "name a cluster, or remove `placement`", ("clusters",))
+            raise field_error(
+                "GPU205", say("the list is empty"), say("name a cluster, or remove `placement`"), ("clusters",)
+            )
         return self

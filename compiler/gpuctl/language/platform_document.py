@@ -34,6 +34,7 @@ from gpuctl.language.network_block import NetworkSettings
 from gpuctl.language.notify_block import NotifySettings
 from gpuctl.language.policy_block import PolicyBlock
 from gpuctl.language.route_blocks import RouteSettings
+from gpuctl.language.sentences import say
 from gpuctl.language.service_block import ServiceType
 from gpuctl.language.spot_block import SpotSettings
 from gpuctl.language.storage_block import ClaimSource, NfsSource
@@ -263,7 +264,9 @@ class ClusterIdentity(Block):
     @model_validator(mode="after")
     def _is_recognised(self) -> "ClusterIdentity":
         if self.server is None and self.context is None and self.uid is None:
-            raise field_error("GPU213", "the cluster cannot be identified", "give `server`, `context` or `uid`", ())
+            raise field_error(
+                "GPU213", say("the cluster cannot be identified"), say("give `server`, `context` or `uid`"), ()
+            )
         return self
 
 

@@ -18,6 +18,7 @@ from gpuctl.language.fields import (
     empty_dict,
 )
 from gpuctl.language.placement_block import Placement
+from gpuctl.language.sentences import say
 from gpuctl.language.workload import Version
 
 
@@ -86,10 +87,23 @@ class PoolDocument(Block):
     def _one_header(self) -> "PoolDocument":
         if self.pool is not None and self.metadata is not None:
             raise field_error(
-                "GPU213", "a pool has `pool:` and `metadata:`; they mean the same", "keep one", ("metadata",)
+                "GPU213",
+                say(
+                    "a {kind} has `{first}:` and `{second}:`; they mean the same",
+                    kind="pool",
+                    first="pool",
+                    second="metadata",
+                ),
+                say("keep one"),
+                ("metadata",),
             )
         if self.pool is None and self.metadata is None:
-            raise field_error("GPU201", "missing required block `pool`", "add `pool:` with a `name:`", ())
+            raise field_error(
+                "GPU201",
+                say("missing required block `{name}`", name="pool"),
+                say("add `{name}:` with a `name:`", name="pool"),
+                (),
+            )
         return self
 
     @property

@@ -9,6 +9,7 @@ from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Count, DnsLabel, GpuProfile, PositiveCount, RequiredLabelValue, UserKeys
 from gpuctl.language.placement_block import Placement
 from gpuctl.language.pool_document import NamedBlock
+from gpuctl.language.sentences import say
 from gpuctl.language.workload import Version
 from gpuctl.objects.queue_names import ANY_FLAVOR, flavor_name
 
@@ -88,16 +89,39 @@ class QuotaDocument(Block):
     def _one_of_each(self) -> "QuotaDocument":
         if self.quota is not None and self.metadata is not None:
             raise field_error(
-                "GPU213", "a quota has `quota:` and `metadata:`; they mean the same", "keep one", ("metadata",)
+                "GPU213",
+                say(
+                    "a {kind} has `{first}:` and `{second}:`; they mean the same",
+                    kind="quota",
+                    first="quota",
+                    second="metadata",
+                ),
+                say("keep one"),
+                ("metadata",),
             )
         if self.quota is None and self.metadata is None:
-            raise field_error("GPU201", "missing required block `quota`", "add `quota:` with a `name:`", ())
+            raise field_error(
+                "GPU201",
+                say("missing required block `{name}`", name="quota"),
+                say("add `{name}:` with a `name:`", name="quota"),
+                (),
+            )
         if self.users is not None and self.namespace is not None:
             raise field_error(
-                "GPU213", "a quota has `users:` and `namespace:`; they mean the same", "keep one", ("namespace",)
+                "GPU213",
+                say(
+                    "a {kind} has `{first}:` and `{second}:`; they mean the same",
+                    kind="quota",
+                    first="users",
+                    second="namespace",
+                ),
+                say("keep one"),
+                ("namespace",),
             )
         if not self.users and not self.namespace:
-            raise field_error("GPU201", "the quota names no user", "add `users:` with a name and its limits", ())
+            raise field_error(
+                "GPU201", say("the quota names no user"), say("add `users:` with a name and its limits"), ()
+            )
         return self
 
     @model_validator(mode="after")
@@ -148,15 +172,25 @@ def _check_gpu_limits(entry: QuotaEntry, path: tuple[str, ...]) -> None:
     :param path: the entry's.
     """
     if entry.gpu is not None and entry.gpu_types is not None:
-        message = "`gpu` limits GPUs of all types together, `gpu-types` those of each type: a quota has one of the two"
-        raise field_error("GPU231", message, "remove one of the two lines", (*path, "gpu-types"))
+        message = say(
+            "`gpu` limits GPUs of all types together, `gpu-types` those of each type: a quota has one of the two"
+        )
+        raise field_error("GPU231", message, say("remove one of the two lines"), (*path, "gpu-types"))
     seen: dict[str, str] = {}
     for name in entry.gpu_types or {}:
         if flavor_name(name) == ANY_FLAVOR:
-            message = f"`{name}` cannot be a GPU type: Kueue's flavor `{ANY_FLAVOR}` is that of all nodes"
-            hint = "write `gpu` to limit GPUs of all types together, or the type of the nodes"
+            message = say(
+                "`{name}` cannot be a GPU type: Kueue's flavor `{flavor}` is that of all nodes",
+                name=name,
+                flavor=ANY_FLAVOR,
+            )
+            hint = say("write `gpu` to limit GPUs of all types together, or the type of the nodes")
             raise field_error("GPU231", message, hint, (*path, "gpu-types", name))
         other = seen.setdefault(flavor_name(name), name)
         if other != name:
-            message = f"`{name}` and `{other}` are one for Kueue, whose names have no upper case, dots or underscores"
-            raise field_error("GPU231", message, "remove one of the two lines", (*path, "gpu-types", name))
+            message = say(
+                "`{name}` and `{other}` are one for Kueue, whose names have no upper case, dots or underscores",
+                name=name,
+                other=other,
+            )
+            raise field_error("GPU231", message, say("remove one of the two lines"), (*path, "gpu-types", name))

@@ -30,6 +30,7 @@ from gpuctl.language.fields import (
 )
 from gpuctl.language.network_block import Network
 from gpuctl.language.resources_block import GpuType, TrainingResources
+from gpuctl.language.sentences import Sentence, say
 
 MOST_NODES = 1000
 """Maximum number of nodes of all roles together: GPUCTL_ROLE_HOSTS lists them in one variable of at most 128 KiB."""
@@ -146,8 +147,13 @@ class Role(Block):
     @model_validator(mode="after")
     def _short_name(self) -> "Role":
         if len(self.name) > _LONGEST_NAME:
-            message = f"a role's name has at most {_LONGEST_NAME} characters, and `{self.name}` has {len(self.name)}"
-            hint = f"shorten it, for instance to `{self.name[:_LONGEST_NAME].rstrip('-')}`"
+            message = say(
+                "a role's name has at most {most} characters, and `{name}` has {number}",
+                most=_LONGEST_NAME,
+                name=self.name,
+                number=len(self.name),
+            )
+            hint = say("shorten it, for instance to `{name}`", name=self.name[:_LONGEST_NAME].rstrip("-"))
             raise field_error("GPU217", message, hint, ("name",))
         return self
 
@@ -158,8 +164,13 @@ class Role(Block):
         for index, port in enumerate(self.ports):
             for field, value in (("name", port.name), ("port", port.port)):
                 if value in seen:
-                    message = f"the {'port' if field == 'port' else 'name'} `{value}` is listed twice"
-                    raise field_error("GPU218", message, "remove one", ("ports", index, field))
+                    is_port = field == "port"
+                    message = (
+                        say("the port `{port}` is listed twice", port=value)
+                        if is_port
+                        else say("the name `{name}` is listed twice", name=value)
+                    )
+                    raise field_error("GPU218", message, say("remove one"), ("ports", index, field))
                 seen.add(value)
         return self
 
@@ -206,32 +217,39 @@ def check_roles(roles: Sequence[Role], primary: Sequence[str]) -> None:
     known: set[str] = set()
     for index, role in enumerate(roles):
         if role.name in known:
-            message = f"two roles are called `{role.name}`"
-            raise field_error("GPU218", message, "rename one", ("roles", index, "name"))
+            message = say("two roles are called `{name}`", name=role.name)
+            raise field_error("GPU218", message, say("rename one"), ("roles", index, "name"))
         for position, name in enumerate(role.dependsOn):
             if name not in known:
                 later = any(other.name == name for other in roles[index + 1 :])
-                message = f"the role `{role.name}` depends on `{name}`, which is {_not_before(name, role.name, later)}"
-                hint = f"list `{name}` before `{role.name}`" if later else _listed([*known])
+                message = _not_before(name, role.name, later)
+                hint = say("list `{name}` before `{role}`", name=name, role=role.name) if later else _listed([*known])
                 raise field_error("GPU228", message, hint, ("roles", index, "dependsOn", position))
         known.add(role.name)
     for position, name in enumerate(primary):
         if name not in known:
-            message = f"`primary` names the role `{name}`, which does not exist"
-            hint = _listed([role.name for role in roles]) if roles else "remove `primary`, or add `roles`"
+            message = say("`primary` names the role `{name}`, which does not exist", name=name)
+            hint = _listed([role.name for role in roles]) if roles else say("remove `primary`, or add `roles`")
             raise field_error("GPU228", message, hint, ("primary", position))
     nodes = sum(role.nodes for role in roles)
     if nodes > MOST_NODES:
-        message = f"the roles have {nodes} nodes together; a training with roles can have {MOST_NODES}"
-        raise field_error("GPU206", message, "use fewer nodes", ("roles",))
+        message = say(
+            "the roles have {nodes} nodes together; a training with roles can have {most}",
+            nodes=nodes,
+            most=MOST_NODES,
+        )
+        raise field_error("GPU206", message, say("use fewer nodes"), ("roles",))
 
 
-def _not_before(name: str, role: str, later: bool) -> str:
+def _not_before(name: str, role: str, later: bool) -> Sentence:
     if name == role:
-        return "the role itself"
-    return "listed after it" if later else "not a role before it"
+        return say("the role `{role}` depends on `{name}`, which is the role itself", role=role, name=name)
+    if later:
+        return say("the role `{role}` depends on `{name}`, which is listed after it", role=role, name=name)
+    return say("the role `{role}` depends on `{name}`, which is not a role before it", role=role, name=name)
 
 
-def _listed(names: Sequence[str]) -> str:
-    listed = ", ".join(f"`{name}`" for name in sorted(names))
-    return f"write one of {listed}" if listed else "remove it: this is the first role"
+def _listed(names: Sequence[str]) -> Sentence:
+    if not names:
+        return say("remove it: this is the first role")
+    return say("write one of {names}", names=[f"`{name}`" for name in sorted(names)])

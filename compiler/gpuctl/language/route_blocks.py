@@ -18,6 +18,7 @@ from gpuctl.language.fields import (
     empty_dict,
 )
 from gpuctl.language.path_fields import RoutePath
+from gpuctl.language.sentences import say
 
 
 class Route(Block):
@@ -67,10 +68,14 @@ class RouteSettings(Block):
     @model_validator(mode="after")
     def _one_controller(self) -> "RouteSettings":
         if (self.gateway is None) == (self.ingress is None):
-            raise field_error("GPU213", "routes need one of `gateway` and `ingress`", "keep one", ())
+            raise field_error("GPU213", say("routes need one of `gateway` and `ingress`"), say("keep one"), ())
         if self.gateway is None and self.listener is not None:
-            raise field_error("GPU213", "`listener` is one of a Gateway", "add `gateway`, or remove it", ("listener",))
+            raise field_error(
+                "GPU213", say("`listener` is one of a Gateway"), say("add `gateway`, or remove it"), ("listener",)
+            )
         if self.secret is not None and (self.gateway is not None or not self.tls):
-            hint = "remove it: the Gateway's listener has the certificate" if self.gateway else "add `tls: true`"
-            raise field_error("GPU213", "`secret` is the certificate of an Ingress with `tls`", hint, ("secret",))
+            hint = (
+                say("remove it: the Gateway's listener has the certificate") if self.gateway else say("add `tls: true`")
+            )
+            raise field_error("GPU213", say("`secret` is the certificate of an Ingress with `tls`"), hint, ("secret",))
         return self

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from gpuctl.language import amount_fields, code_block, fields, path_fields, sweep_block
 from gpuctl.language.autoscaling_block import OwnMetric
+from gpuctl.language.cron import MACROS
 from gpuctl.language.environment_block import EnvSource, EnvVar, VariableSource
 from gpuctl.language.fields import Block
 from gpuctl.language.platform_document import ClusterIdentity
@@ -13,7 +14,6 @@ from gpuctl.language.pool_document import PoolDocument
 from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.language.storage_block import MOUNT_SOURCES, VolumeMount, Workdir
 from gpuctl.language.value_forms import Checks, checks_of
-from gpuctl.objects.cron import MACROS
 
 _LABEL = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"

@@ -18,9 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, NewType
 
-from gpuctl.hints import Phrase
 from gpuctl.language.display_text import and_list, count_text, first_few
-from gpuctl.objects.api_resources import Key
 
 Sentence = NewType("Sentence", str)
 """Text that :func:`say` has made; ``Sentence(text)`` quotes text that no language changes, such as a command."""
@@ -99,6 +97,10 @@ class _Chinese(_English):
         return text
 
     def format_field(self, value: Any, format_spec: str) -> Any:
+        # Imported here: English texts need neither, and they take 2 ms of a cold start.
+        from gpuctl.hints import Phrase
+        from gpuctl.objects.api_resources import Key
+
         translation = request_translation()
         if isinstance(value, Phrase) and translation is not None:
             value = translation.find(str(value)) or value
@@ -111,7 +113,10 @@ class _Chinese(_English):
         if form.startswith("few"):
             most = _few(form)
             return "、".join(items[:most]) + (f" 等 {len(items)} 个" if len(items) > most else "")
-        return {"or": " 或 ", ";": "；"}.get(form, "、").join(items)
+        if form == "or" and len(items) > 1:
+            *others, last = items
+            return _joined(_joined("、".join(others), " 或 "), last)
+        return {";": "；"}.get(form, "、").join(items)
 
 
 def _few(form: str) -> int:

@@ -9,6 +9,7 @@ from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Count, NodePort, Port, PortName, PositiveCount, empty_list
 from gpuctl.language.path_fields import UrlPath
 from gpuctl.language.route_blocks import Route
+from gpuctl.language.sentences import say
 
 ServiceType = Literal["NodePort", "ClusterIP", "LoadBalancer"]
 Protocol = Literal["TCP", "UDP"]
@@ -119,32 +120,37 @@ class ServiceBlock(Block):
         if self.type == "ClusterIP":
             if self.nodePort is not None:
                 raise field_error(
-                    "GPU213", "a ClusterIP service has no nodePort", "use `type: NodePort`", ("nodePort",)
+                    "GPU213", say("a ClusterIP service has no nodePort"), say("use `type: NodePort`"), ("nodePort",)
                 )
             for index, extra in enumerate(self.ports):
                 if extra.nodePort is not None:
                     raise field_error(
                         "GPU213",
-                        "a ClusterIP service has no nodePort",
-                        "use `type: NodePort`",
+                        say("a ClusterIP service has no nodePort"),
+                        say("use `type: NodePort`"),
                         ("ports", index, "nodePort"),
                     )
         for name in ("health_check", "liveness", "route"):
             if getattr(self, name) is not None and self.protocol == "UDP":
-                raise field_error("GPU213", f"`{name}` asks over HTTP, and the port is UDP", "remove one", (name,))
+                raise field_error(
+                    "GPU213", say("`{name}` asks over HTTP, and the port is UDP", name=name), say("remove one"), (name,)
+                )
         names = {"main"}
         numbers = {(self.port, self.protocol)}
         node_ports = {self.nodePort: (self.port, self.protocol)}
         for index, extra in enumerate(self.ports):
             if extra.name in names:
                 raise field_error(
-                    "GPU218", f"two ports are called `{extra.name}`", "rename one", ("ports", index, "name")
+                    "GPU218",
+                    say("two ports are called `{name}`", name=extra.name),
+                    say("rename one"),
+                    ("ports", index, "name"),
                 )
             if (extra.port, extra.protocol) in numbers:
                 raise field_error(
                     "GPU218",
-                    f"port {extra.port}/{extra.protocol} is listed twice",
-                    "remove one",
+                    say("port {port}/{protocol} is listed twice", port=extra.port, protocol=extra.protocol),
+                    say("remove one"),
                     ("ports", index, "port"),
                 )
             names.add(extra.name)
@@ -154,10 +160,15 @@ class ServiceBlock(Block):
             port, protocol = node_ports.setdefault(extra.nodePort, (extra.port, extra.protocol))
             if port != extra.port:
                 # Kubernetes shares a nodePort between the protocols of one port number: allocNodePorts, initNodePorts.
-                message = (
-                    f"nodePort {extra.nodePort} is that of port {port}/{protocol} and of {extra.port}/{extra.protocol}"
+                message = say(
+                    "nodePort {number} is that of port {port}/{protocol} and of {other_port}/{other_protocol}",
+                    number=extra.nodePort,
+                    port=port,
+                    protocol=protocol,
+                    other_port=extra.port,
+                    other_protocol=extra.protocol,
                 )
-                raise field_error("GPU218", message, "change one", ("ports", index, "nodePort"))
+                raise field_error("GPU218", message, say("change one"), ("ports", index, "nodePort"))
         return self
 
 

@@ -9,6 +9,7 @@ from gpuctl.language.amount_fields import Memory, PositiveQuantity
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Boolean, DataKey, Image, ObjectName, Server, empty_list
 from gpuctl.language.path_fields import AbsolutePath, FileMode, RelativePath, normal_path
+from gpuctl.language.sentences import say
 from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 
 HostPathType = Literal["Directory", "DirectoryOrCreate", "File", "FileOrCreate"]
@@ -42,8 +43,8 @@ class NewClaim(Block):
             digits = re.match(r"\d+", self.size)
             raise field_error(
                 "GPU208",
-                f"`{self.size}` is less than 1Mi, the smallest volume of most storage systems",
-                f"did you mean `{digits[0]}Gi`?" if digits else None,
+                say("`{size}` is less than 1Mi, the smallest volume of most storage systems", size=self.size),
+                say("did you mean `{name}`?", name=f"{digits[0]}Gi") if digits else None,
                 ("size",),
             )
         return self
@@ -120,12 +121,17 @@ class Workdir(Block):
     def _one_source(self) -> "Workdir":
         sources = [name for name in ("pvc", "nfs", "emptyDir") if getattr(self, name) is not None]
         if len(sources) > 1:
-            raise field_error("GPU213", f"a workdir has both {sources[0]} and {sources[1]}", "keep one", (sources[1],))
+            raise field_error(
+                "GPU213",
+                say("a workdir has both {first} and {second}", first=sources[0], second=sources[1]),
+                say("keep one"),
+                (sources[1],),
+            )
         if sources and self.type is not None:
             raise field_error(
                 "GPU213",
-                f"`type` describes a path on the node, and this workdir is {sources[0]}",
-                "remove it",
+                say("`type` describes a path on the node, and this workdir is {source}", source=sources[0]),
+                say("remove it"),
                 ("type",),
             )
         return self
@@ -149,7 +155,9 @@ class MountItem(Block):
     def _visible(self) -> "MountItem":
         if self.path is not None and self.path.startswith(".."):
             # The kubelet keeps its own files there (validateLocalNonReservedPath).
-            raise field_error("GPU210", f"`{self.path}` begins with `..`", "give the file another name", ("path",))
+            raise field_error(
+                "GPU210", say("`{path}` begins with `..`", path=self.path), say("give the file another name"), ("path",)
+            )
         return self
 
     @property
@@ -187,14 +195,21 @@ class VolumeMount(Block):
     def _one_source(self) -> "VolumeMount":
         sources = [name for name in MOUNT_SOURCES if getattr(self, name) is not None]
         if len(sources) > 1:
-            raise field_error("GPU213", f"a mount has both {sources[0]} and {sources[1]}", "keep one", (sources[1],))
+            raise field_error(
+                "GPU213",
+                say("a mount has both {first} and {second}", first=sources[0], second=sources[1]),
+                say("keep one"),
+                (sources[1],),
+            )
         if not sources:
-            hint = "add `configMap: NAME`, `secret: NAME` or `emptyDir: {}`"
-            raise field_error("GPU201", f"the mount at `{self.path}` has no source", hint)
+            hint = say("add `configMap: NAME`, `secret: NAME` or `emptyDir: {{}}`")
+            raise field_error("GPU201", say("the mount at `{path}` has no source", path=self.path), hint)
         for field in ("items", "mode"):
             if self.emptyDir is not None and getattr(self, field):
-                message = f"`{field}` is about the files of a ConfigMap or Secret, and this mount is emptyDir"
-                raise field_error("GPU213", message, "remove it", (field,))
+                message = say(
+                    "`{field}` is about the files of a ConfigMap or Secret, and this mount is emptyDir", field=field
+                )
+                raise field_error("GPU213", message, say("remove it"), (field,))
         return self
 
     @model_validator(mode="after")
@@ -202,8 +217,8 @@ class VolumeMount(Block):
         seen: set[str] = set()
         for index, item in enumerate(self.items):
             if item.target in seen:
-                message = f"two items have the path `{item.target}`"
-                raise field_error("GPU218", message, "remove one, or give it another `path`", ("items", index))
+                message = say("two items have the path `{target}`", target=item.target)
+                raise field_error("GPU218", message, say("remove one, or give it another `path`"), ("items", index))
             seen.add(item.target)
         return self
 
@@ -253,23 +268,31 @@ class Storage(Block):
             if workdir.target in seen:
                 raise field_error(
                     "GPU218",
-                    f"two workdirs are mounted at `{workdir.target}`",
-                    "remove one, or give it another `mountPath`",
+                    say("two workdirs are mounted at `{target}`", target=workdir.target),
+                    say("remove one, or give it another `mountPath`"),
                     ("workdirs", index, "path" if workdir.mountPath is None else "mountPath"),
                 )
             seen[workdir.target] = index
         self._check_new_claims()
-        taken = dict.fromkeys(seen, "a workdir")
+        taken = dict.fromkeys(seen, say("a workdir"))
         for index, mount in enumerate(self.mounts):
             if mount.target in taken:
-                message = f"{taken[mount.target]} and this mount are both at `{mount.target}`"
-                raise field_error("GPU218", message, "remove one, or give it another `path`", ("mounts", index, "path"))
-            taken[mount.target] = "another mount"
+                message = say(
+                    "{other} and this mount are both at `{target}`", other=taken[mount.target], target=mount.target
+                )
+                raise field_error(
+                    "GPU218", message, say("remove one, or give it another `path`"), ("mounts", index, "path")
+                )
+            taken[mount.target] = say("another mount")
         for index, model in enumerate(self.models):
             if model.target in taken:
-                message = f"{taken[model.target]} and this model are both at `{model.target}`"
-                raise field_error("GPU218", message, "remove one, or give it another `path`", ("models", index, "path"))
-            taken[model.target] = "another model"
+                message = say(
+                    "{other} and this model are both at `{target}`", other=taken[model.target], target=model.target
+                )
+                raise field_error(
+                    "GPU218", message, say("remove one, or give it another `path`"), ("models", index, "path")
+                )
+            taken[model.target] = say("another model")
         return self
 
     def _check_new_claims(self) -> None:
@@ -280,9 +303,9 @@ class Storage(Block):
             if source is None or source.create is None:
                 continue
             if known.setdefault(source.claim, source.create) != source.create:
-                message = f"two workdirs create the claim `{source.claim}` with different settings"
+                message = say("two workdirs create the claim `{claim}` with different settings", claim=source.claim)
                 place = ("workdirs", index, "pvc", "create")
-                raise field_error("GPU213", message, "keep one `create` of the claim", place)
+                raise field_error("GPU213", message, say("keep one `create` of the claim"), place)
 
     @property
     def new_claims(self) -> dict[str, tuple[NewClaim, int]]:

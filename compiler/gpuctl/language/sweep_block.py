@@ -7,7 +7,6 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from gpuctl.language.display_text import first_few
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Check, JobName, Scalar, Text, UserKeys
 from gpuctl.language.sentences import Sentence, say
@@ -22,8 +21,10 @@ _NAMED = 8
 
 def _parameter_name(value: str) -> str:
     if re.fullmatch(r"(?a)[A-Za-z_][A-Za-z0-9_-]*", value) is None:
-        message = f"`{value}` is not a legal name of a parameter: letters, digits, `_` and `-`, first a letter"
-        raise field_error("GPU207", message, "`{{sweep.NAME}}` stands for its value")
+        message = say(
+            "`{value}` is not a legal name of a parameter: letters, digits, `_` and `-`, first a letter", value=value
+        )
+        raise field_error("GPU207", message, say("`{{{{sweep.NAME}}}}` stands for its value"))
     return value
 
 
@@ -88,28 +89,37 @@ class Sweep(Block):
         if fold(name) in _PARALLELISM and isinstance(value, str):
             raise field_error(
                 "GPU226",
-                f"a sweep has no `{name}`: its jobs are separate, and Kubernetes does not limit how many run",
-                "remove it; the quota of a Kueue queue, or an `array` with `parallelism`, limits what runs at a time",
+                say(
+                    "a sweep has no `{name}`: its jobs are separate, and Kubernetes does not limit how many run",
+                    name=name,
+                ),
+                say(
+                    "remove it; the quota of a Kueue queue, or an `array` with `parallelism`, limits what runs "
+                    "at a time"
+                ),
                 ("sweep", name),
             )
         if wants is dict and isinstance(value, str):
-            hint = f"write `{name}: [{{NAME: VALUE}}]`"
-            raise field_error("GPU226", f"`{name}` is a list of combinations", hint, ("sweep", name))
+            hint = say("write `{text}`", text=f"{name}: [{{NAME: VALUE}}]")
+            raise field_error("GPU226", say("`{name}` is a list of combinations", name=name), hint, ("sweep", name))
         entries = [value] if isinstance(value, str) else value
         assert isinstance(entries, list)
         if not entries:
-            hint = "give it a value, or remove the line"
-            raise field_error("GPU226", f"`{name}` has no values", hint, ("sweep", name))
+            hint = say("give it a value, or remove the line")
+            raise field_error("GPU226", say("`{name}` has no values", name=name), hint, ("sweep", name))
         for index, entry in enumerate(entries):
             place = ("sweep", name, index) if isinstance(value, list) else ("sweep", name)
             if not isinstance(entry, wants):
-                what = "a single value" if wants is str else "a mapping of parameters to values"
-                hint = "write combinations in `include`" if wants is str else "write `{NAME: VALUE}`"
-                raise field_error("GPU226", f"each entry of `{name}` is {what}", hint, place)
+                message = say("each entry of `{name}` is a mapping of parameters to values", name=name)
+                hint = say("write `{text}`", text="{NAME: VALUE}")
+                if wants is str:
+                    message = say("each entry of `{name}` is a single value", name=name)
+                    hint = say("write combinations in `include`")
+                raise field_error("GPU226", message, hint, place)
             if entry in entries[:index]:
                 shown = ", ".join(f"{key}={text}" for key, text in entry.items()) if isinstance(entry, dict) else entry
-                message = f"`{shown}` is twice in `{name}`: two jobs would be equal"
-                hint = "remove one; to repeat a run, add a parameter such as `seed: [1, 2]`"
+                message = say("`{shown}` is twice in `{name}`: two jobs would be equal", shown=shown, name=name)
+                hint = say("remove one; to repeat a run, add a parameter such as `seed: [1, 2]`")
                 raise field_error("GPU226", message, hint, place)
 
     def _check_entries(self, field: str) -> None:
@@ -121,19 +131,31 @@ class Sweep(Block):
             for name in entry:
                 if name not in names:
                     close = nearest(name, names)
-                    hint = f"did you mean `{close}`?" if close else f"the parameters are {first_few(names, _NAMED)}"
-                    hint = hint if names else "add the parameters and their values to `sweep`"
-                    raise field_error("GPU226", f"the sweep has no parameter `{name}`", hint, (*place, name))
+                    hint = (
+                        say("did you mean `{name}`?", name=close)
+                        if close
+                        else say("the parameters are {names:few8}", names=names)
+                    )
+                    hint = hint if names else say("add the parameters and their values to `sweep`")
+                    raise field_error(
+                        "GPU226", say("the sweep has no parameter `{name}`", name=name), hint, (*place, name)
+                    )
             lacking = [name for name in names if name not in entry]
             if field == INCLUDE and lacking:
-                message = f"an entry of `include` is a whole combination, and this one lacks `{lacking[0]}`"
-                raise field_error("GPU226", message, f"add `{lacking[0]}`", place)
+                message = say(
+                    "an entry of `include` is a whole combination, and this one lacks `{name}`", name=lacking[0]
+                )
+                raise field_error("GPU226", message, say("add `{name}`", name=lacking[0]), place)
         if field == EXCLUDE:
             for index, entry in enumerate(entries):
                 wrong = next((name for name in entry if entry[name] not in lists[name]), None)
                 if wrong is not None or not entry:
-                    message = "this entry of `exclude` is no combination of the sweep"
-                    hint = f"the values of `{wrong}` are {first_few(lists[wrong], _NAMED)}" if wrong else "remove it"
+                    message = say("this entry of `exclude` is no combination of the sweep")
+                    hint = (
+                        say("the values of `{name}` are {values:few8}", name=wrong, values=lists[wrong])
+                        if wrong
+                        else say("remove it")
+                    )
                     raise field_error("GPU226", message, hint, ("sweep", field, index))
 
     def _check_number(self) -> None:
@@ -142,19 +164,23 @@ class Sweep(Block):
         found = self.combinations if products <= _MOST_PRODUCTS else []
         number = len(found) if products <= _MOST_PRODUCTS else products
         if number > MOST_SWEEP_JOBS:
-            message = f"the sweep has {number:,} jobs, and can have {MOST_SWEEP_JOBS:,}"
-            hint = "use fewer values, or an `array`, whose program computes its values from GPUCTL_ARRAY_INDEX"
+            message = say(
+                "the sweep has {number} jobs, and can have {most}",
+                number=f"{number:,}",
+                most=f"{MOST_SWEEP_JOBS:,}",
+            )
+            hint = say("use fewer values, or an `array`, whose program computes its values from GPUCTL_ARRAY_INDEX")
             raise field_error("GPU225", message, hint, ("sweep",))
         if not found and products and self._lists():
-            message = "the sweep has no jobs: all combinations are excluded"
-            raise field_error("GPU225", message, "remove an entry of `exclude`", ("sweep", EXCLUDE))
+            message = say("the sweep has no jobs: all combinations are excluded")
+            raise field_error("GPU225", message, say("remove an entry of `exclude`"), ("sweep", EXCLUDE))
         if not found:
-            raise field_error("GPU225", "the sweep has no jobs", "add `NAME: [VALUE, VALUE]`", ("sweep",))
+            raise field_error("GPU225", say("the sweep has no jobs"), say("add `NAME: [VALUE, VALUE]`"), ("sweep",))
         first = len(found) - len(self._entries(INCLUDE))
         for index, combination in enumerate(found[first:]):
             if combination in found[:first]:
-                message = "this entry of `include` is already a combination of the sweep"
-                raise field_error("GPU226", message, "remove it", ("sweep", INCLUDE, index))
+                message = say("this entry of `include` is already a combination of the sweep")
+                raise field_error("GPU226", message, say("remove it"), ("sweep", INCLUDE, index))
 
 
 def longest_sweep_name(jobs: int, longest: int) -> tuple[int, Sentence]:

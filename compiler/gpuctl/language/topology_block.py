@@ -4,6 +4,7 @@ from pydantic import Field, model_validator
 
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, DnsLabel, LabelKey, empty_list
+from gpuctl.language.sentences import say
 
 
 class Topology(Block):
@@ -19,8 +20,12 @@ class Topology(Block):
     @model_validator(mode="after")
     def _one_level(self) -> "Topology":
         if (self.required is None) == (self.preferred is None):
-            given = "both are given" if self.required is not None else "none is given"
-            raise field_error("GPU213", f"`required` and `preferred`: {given}", "write one of them", ())
+            given = (
+                say("`required` and `preferred`: both are given")
+                if self.required is not None
+                else say("`required` and `preferred`: none is given")
+            )
+            raise field_error("GPU213", given, say("write one of them"), ())
         return self
 
     @property
@@ -54,7 +59,7 @@ class TopologySettings(Block):
         seen = set()
         for index, level in enumerate(self.levels):
             if level.name in seen:
-                message = f"the level `{level.name}` is defined twice"
-                raise field_error("GPU213", message, "rename one", ("levels", index, "name"))
+                message = say("the level `{name}` is defined twice", name=level.name)
+                raise field_error("GPU213", message, say("rename one"), ("levels", index, "name"))
             seen.add(level.name)
         return self

@@ -11,6 +11,7 @@ from gpuctl.language.fields import Count, Cron, DnsLabel, JobName, Partial, Port
 from gpuctl.language.resources_block import TrainingResources
 from gpuctl.language.role_block import Role, check_roles
 from gpuctl.language.schedule_block import Schedule
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.sweep_block import Membership, SweepValues
 from gpuctl.language.workload import PROFILES, JobBlock, Workload
 
@@ -168,25 +169,27 @@ class TrainingDocument(Workload):
     def _independent_runs(self) -> "TrainingDocument":
         array = self.array_block
         if array is not None and self.resources.max_nodes > 1:
-            message = "the runs of an array are independent, and this training spans several nodes"
-            raise field_error("GPU213", message, "remove `array`, or `resources.nodes`", ("array",))
+            message = say("the runs of an array are independent, and this training spans several nodes")
+            raise field_error("GPU213", message, say("remove `array`, or `resources.nodes`"), ("array",))
         if array is not None and array.retries is not None and self.job.retries:
-            message = "`job.retries` and `array.retries` both set how often a failed run is started again"
-            raise field_error("GPU213", message, "keep one", ("array", "retries"))
+            message = say("`job.retries` and `array.retries` both set how often a failed run is started again")
+            raise field_error("GPU213", message, say("keep one"), ("array", "retries"))
         return self
 
     @model_validator(mode="after")
     def _starts_once(self) -> "TrainingDocument":
         if self.job.after is not None and self.schedule is not None:
-            message = "`after` starts a training once, and `schedule` at its times"
-            raise field_error("GPU213", message, "remove `job.after`, or `schedule`", ("job", "after"))
+            message = say("`after` starts a training once, and `schedule` at its times")
+            raise field_error("GPU213", message, say("remove `job.after`, or `schedule`"), ("job", "after"))
         return self
 
     @model_validator(mode="after")
     def _several_pods(self) -> "TrainingDocument":
         if self.resources.topology is not None and self.total_nodes == 1:
-            message = "`topology` places the pods of several nodes close to each other, and this training has one node"
-            hint = "remove `topology`, or write `nodes`"
+            message = say(
+                "`topology` places the pods of several nodes close to each other, and this training has one node"
+            )
+            hint = say("remove `topology`, or write `nodes`")
             raise field_error("GPU213", message, hint, ("resources", "topology"))
         return self
 
@@ -195,16 +198,16 @@ class TrainingDocument(Workload):
         check_roles(self.roles, self.primary)
         if not self.roles:
             return self
-        conflicts: list[tuple[object, tuple[str, ...], str]] = [
-            (self.array, ("array",), "the runs of an array are independent"),
-            (self.schedule, ("schedule",), "Kubernetes cannot schedule a JobSet"),
-            (self.resources.max_nodes > 1, ("resources", "nodes"), "each role has its own `nodes`"),
-            (self.resources.gpu_share, ("resources", "gpu-share"), "`gpu-share` asks for part of a card"),
+        conflicts: list[tuple[object, tuple[str, ...], Sentence]] = [
+            (self.array, ("array",), say("the runs of an array are independent")),
+            (self.schedule, ("schedule",), say("Kubernetes cannot schedule a JobSet")),
+            (self.resources.max_nodes > 1, ("resources", "nodes"), say("each role has its own `nodes`")),
+            (self.resources.gpu_share, ("resources", "gpu-share"), say("`gpu-share` asks for part of a card")),
         ]
         for value, path, reason in conflicts:
             if value:
-                message = f"{reason}, and this training has roles"
-                raise field_error("GPU213", message, f"remove `{'.'.join(path)}`, or `roles`", path)
+                message = say("{reason}, and this training has roles", reason=reason)
+                raise field_error("GPU213", message, say("remove `{field}`, or `roles`", field=".".join(path)), path)
         return self
 
     @model_validator(mode="after")
@@ -212,8 +215,8 @@ class TrainingDocument(Workload):
         if self.resources.gpu_share is not None and self.resources.max_nodes > 1:
             raise field_error(
                 "GPU213",
-                "`gpu-share` asks for part of a card, and this training spans several nodes",
-                "remove `gpu-share`: distributed training needs whole cards",
+                say("`gpu-share` asks for part of a card, and this training spans several nodes"),
+                say("remove `gpu-share`: distributed training needs whole cards"),
                 ("resources", "gpu-share"),
             )
         return self

@@ -19,6 +19,7 @@ from gpuctl.language.fields import (
     empty_dict,
     empty_list,
 )
+from gpuctl.language.sentences import say
 
 
 class PriceChange(Block):
@@ -58,8 +59,12 @@ class UsagePrices(Block):
     def _changes_ascend(self) -> "UsagePrices":
         for number, (one, other) in enumerate(pairwise(self.changes), 1):
             if other.start <= one.start:
-                wrong = f"`{other.start}` is not later than `{one.start}` of the change before it"
-                hint = "sort the changes by date, and give each date once"
+                wrong = say(
+                    "`{date}` is not later than `{earlier}` of the change before it",
+                    date=other.start,
+                    earlier=one.start,
+                )
+                hint = say("sort the changes by date, and give each date once")
                 raise field_error("GPU213", wrong, hint, ("changes", number, "from"))
         return self
 

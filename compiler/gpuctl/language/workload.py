@@ -27,6 +27,7 @@ from gpuctl.language.notify_block import Notify
 from gpuctl.language.placement_block import Placement
 from gpuctl.language.resources_block import Resources
 from gpuctl.language.security_block import Security
+from gpuctl.language.sentences import say
 from gpuctl.language.storage_block import Storage
 
 PriorityName = Literal["high", "medium", "low"]
@@ -74,7 +75,7 @@ class Hooks(Block):
     @model_validator(mode="after")
     def _program(self) -> "Hooks":
         if self.stop and not self.stop[0].strip():
-            raise field_error("GPU205", "the command has an empty program", "name one", ("stop", 0))
+            raise field_error("GPU205", say("the command has an empty program"), say("name one"), ("stop", 0))
         return self
 
 
@@ -189,15 +190,15 @@ class Workload(Block):
 
     @model_validator(mode="after")
     def _unique_containers(self) -> "Workload":
-        seen = {MAIN_CONTAINER: "the program's container"}
+        seen = {MAIN_CONTAINER: say("the program's container")}
         if self.code is not None:
-            seen[CODE_CONTAINER] = "the container that fetches the code"
+            seen[CODE_CONTAINER] = say("the container that fetches the code")
         for field in ("init", "sidecars"):
             for index, helper in enumerate(getattr(self, field)):
                 if helper.name in seen:
-                    message = f"`{helper.name}` is the name of {seen[helper.name]}, too"
-                    raise field_error("GPU218", message, "rename one", (field, index, "name"))
-                seen[helper.name] = "another container"
+                    message = say("`{name}` is the name of {other}, too", name=helper.name, other=seen[helper.name])
+                    raise field_error("GPU218", message, say("rename one"), (field, index, "name"))
+                seen[helper.name] = say("another container")
         return self
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta, timezone, tzinfo
 
-from gpuctl.objects.cron import CronProblem, CronTimes, parse_cron
+from gpuctl.language.cron import CronProblem, CronTimes, parse_cron
 
 # Eight years without a 29 February occur around 2100.
 _HORIZON_DAYS = 9 * 366

@@ -16,6 +16,7 @@ from gpuctl.frontend.field_assignments import parse_assignments
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.loading import open_platform
 from gpuctl.frontend.source import Source, collect
+from gpuctl.language.sentences import Sentence
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.documents.change_options import DocumentOptions, InvalidOptions
 from gpuctl.usecases.service.service_client import NeedsKubeconfig, ServiceRefusal
@@ -155,14 +156,16 @@ def compiler_errors(sources: Mapping[str, Source]) -> Iterator[None]:
 
 def diagnostic_of(warning: DocumentWarning) -> Diagnostic:
     """Return the diagnostic of an answer; its path stays one string."""
-    related = tuple(Related(item.message, span) for item in warning.related if (span := _span(item)) is not None)
+    related = tuple(
+        Related(Sentence(item.message), span) for item in warning.related if (span := _span(item)) is not None
+    )
     return Diagnostic(
         Severity(warning.severity),
         warning.code,
-        warning.message,
+        Sentence(warning.message),
         _span(warning),
         (warning.path,) if warning.path else (),
-        warning.hint,
+        Sentence(warning.hint) if warning.hint is not None else None,
         related,
     )
 

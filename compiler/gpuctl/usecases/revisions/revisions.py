@@ -23,6 +23,7 @@ from gpuctl.gitops.build_error import RevisionError
 from gpuctl.gitops.directory_state import read_plain
 from gpuctl.gitops.manifest import MANIFEST
 from gpuctl.language.display_text import visible
+from gpuctl.language.sentences import say
 from gpuctl.objects.hashed_names import LOWERED_FROM
 
 _NO_PLATFORM = "kind: platform\nversion: v0.1\n"
@@ -198,8 +199,8 @@ class _Tree:
             return here
         if here in self.blobs or not self.has(here):
             name = self._name(path)
-            message = f"the link `{visible(name)}` leads to no file of the repository"
-            hint = "what it meant at that revision is not known: replace it by the file"
+            message = say("the link `{name}` leads to no file of the repository", name=visible(name))
+            hint = say("what it meant at that revision is not known: replace it by the file")
             problems.append(Diagnostic(Severity.ERROR, "GPU001", message, SourceSpan(name, 1, 1, 1, 1), hint=hint))
         return None
 
