@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -233,8 +234,27 @@ _FIELDS = {
     "path": Template("the part of the path {name} {problem}"),
     "body": Template("the field {name} {problem}"),
 }
-_SAID = {"missing": Template("is required"), "extra_forbidden": Template("is unknown")}
-"""Replacements for pydantic's messages."""
+_SAID = {
+    "missing": Template("is required"),
+    "extra_forbidden": Template("is unknown"),
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), Template("must be a whole number")),
+    **dict.fromkeys(("float_parsing", "float_type", "finite_number"), Template("must be a number")),
+    **dict.fromkeys(("bool_parsing", "bool_type"), Template("must be `true` or `false`")),
+    "string_type": Template("must be text"),
+    "list_type": Template("must be a list"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), Template("must be an object")),
+    **dict.fromkeys(("literal_error", "enum"), Template("must be one of {expected}")),
+    "greater_than": Template("must be greater than {gt}"),
+    "greater_than_equal": Template("must be at least {ge}"),
+    "less_than": Template("must be less than {lt}"),
+    "less_than_equal": Template("must be at most {le}"),
+    "string_too_short": Template("must have at least {min_length:character}"),
+    "string_too_long": Template("must have at most {max_length:character}"),
+    "too_short": Template("must have at least {min_length:item}"),
+    "too_long": Template("must have at most {max_length:item}"),
+    "string_pattern_mismatch": Template("does not match the pattern `{pattern}`"),
+}
+"""Replacements for pydantic's messages, with the values of its errors."""
 
 
 def invalid_query(error: RequestValidationError | ValidationError) -> Problem:
@@ -247,9 +267,18 @@ def invalid_query(error: RequestValidationError | ValidationError) -> Problem:
 
 def _said(item: Mapping[str, Any]) -> str:
     if item["type"] in _SAID:
-        return say(_SAID[item["type"]])
+        values = item.get("ctx", {})
+        if "expected" in values:
+            # Pydantic's list is a text: 'a', 'b' or 'c'.
+            values = {"expected": [f"`{literal}`" for literal in re.findall(r"'([^']*)'", values["expected"])]}
+        return say(_SAID[item["type"]], **{name: _plain(value) for name, value in values.items()})
     text: str = item["msg"]
     return say("is invalid: {error}", error=f"{text[:1].lower()}{text[1:]}")
+
+
+def _plain(value: object) -> object:
+    """Return a bound without a needless fraction: 1.0 is 1."""
+    return f"{value:g}" if isinstance(value, float) else value
 
 
 def _form(location: Sequence[Any]) -> str:

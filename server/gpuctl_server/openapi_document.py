@@ -59,11 +59,7 @@ PROBLEMS: dict[int, str] = {
 }
 """HTTP status -> its meaning."""
 _EXAMPLES: dict[int, tuple[str, str, str | None]] = {
-    400: (
-        "InvalidRequest",
-        "the query parameter page is invalid: input should be greater than 0",
-        None,
-    ),
+    400: ("InvalidRequest", "the query parameter page must be at least 1", None),
     401: ("Unauthorized", "the token is missing, invalid or expired", None),
     403: ("Forbidden", "anna may not create jobs in the namespace team-b", None),
     404: ("NotFound", "there is no job train", "name one by its jobId"),

@@ -42,9 +42,8 @@ def test_invalid_parameters_and_fields_are_named(served: Served) -> None:
     }
     assert found == {
         "/nodes/labels": "the query parameter key is required",
-        "/jobs?page=0": "the query parameter page is invalid: input should be greater than or equal to 1",
-        "/jobs?pageSize=many": "the query parameter pageSize is invalid: input should be a valid integer, "
-        "unable to parse string as an integer",
+        "/jobs?page=0": "the query parameter page must be at least 1",
+        "/jobs?pageSize=many": "the query parameter pageSize must be a whole number",
     }
     answer = httpx.post(f"{served.url}/api/v1/auth/check", headers=token, json={"action": "get", "resorce": "jobs"})
     assert answer.json()["details"] == [

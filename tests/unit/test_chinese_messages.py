@@ -167,6 +167,24 @@ MESSAGES: list[tuple[Any, str, str | None]] = [
         "the query parameter page is required",
         "查询参数 page 是必需的",
     ),
+    *(
+        (
+            lambda error=error: (
+                invalid_query(RequestValidationError([{"loc": ("query", "page"), "msg": "", **error}])).message
+            ),
+            f"the query parameter page {english}",
+            f"查询参数 page {text}",
+        )
+        for error, english, text in (
+            ({"type": "int_parsing"}, "must be a whole number", "必须是整数"),
+            ({"type": "greater_than_equal", "ctx": {"ge": 1.0}}, "must be at least 1", "不能小于 1"),
+            (
+                {"type": "literal_error", "ctx": {"expected": "'fits', 'never' or 'unknown'"}},
+                "must be one of `fits`, `never`, `unknown`",
+                "必须是 `fits`、`never` 或 `unknown`",
+            ),
+        )
+    ),
     (
         lambda: api_error(403, json.dumps({"kind": "Status", "message": RBAC}).encode(), {}).message,
         "user anna may not list pods in namespace nlp",
