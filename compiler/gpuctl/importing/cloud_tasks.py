@@ -13,6 +13,7 @@ from gpuctl.importing.line_ledger import LineLedger, in_source_order
 from gpuctl.importing.manifest_metadata import take_annotations, take_labels
 from gpuctl.importing.node_script import convert_node_script, with_constants
 from gpuctl.importing.pod_fields import PodFields
+from gpuctl.importing.slurm.body_facts import COMMAND
 from gpuctl.importing.slurm.slurm_values import gpus_of, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, read_documents
 from gpuctl.importing.task_fields import AS_PROBES, TaskFields, is_no_gpu
@@ -113,6 +114,10 @@ def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, draft
         for key in tree.keys((group,)):
             if re.match(_OF_REGISTRY, key) is not None:
                 tree.dropped_secret((group, key), key, _LOGIN)
+    for key in tree.keys(("envs",)):
+        if lost := re.search(r"\bSKYPILOT_\w+", tree.text(("envs", key)) or ""):
+            note = f"pods do not have `{lost[0]}`, which the value names"
+            tree.changed(("envs", key), f"environment.env.{key}", note)
     task.variables(("envs",), without=_OF_REGISTRY)
     for key in tree.keys(("volumes",)):
         claim = tree.text(("volumes", key)) or tree.text(("volumes", key, "name"))
@@ -135,12 +140,21 @@ def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, draft
         tree.take_apart(("run",))
         size = task.node_count, task.gpus
         convert_node_script(run, tree.block_line(("run",)), size, variables, draft, ledger)
+        _note_sudo(run, tree, draft)
         tree.widen(("run",))
     for key in tree.keys(("file_mounts",)):
         tree.dropped_entry(("file_mounts", key), "files come from the image, `code` or `storage.workdirs`")
     _pod(tree, draft, given)
     tree.drop_rest(_NOTES)
     return task.missing_values()
+
+
+def _note_sudo(run: str, tree: SourceTree, draft: Draft) -> None:
+    """Note the lines of the program that call `sudo`, which machines of SkyPilot have."""
+    program = "\n".join(draft.get(COMMAND) or [])
+    for number, line in enumerate(run.split("\n"), tree.block_line(("run",))):
+        if re.search(r"(?:^|[;&|({])[ \t]*sudo[ \t]", line) and line.strip() in program:
+            tree.ledger.changed(number, line, COMMAND, "it needs an image with `sudo`; most run as root without it")
 
 
 def _pod(tree: SourceTree, draft: Draft, given: Given) -> None:

@@ -9,7 +9,7 @@ from gpuctl.language.workload import RESERVED_LABELS, RESERVED_PREFIXES
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _PRIORITY = "kueue.x-k8s.io/priority-class"
-_OURS = {"app": None, "app.kubernetes.io/name": None, "app.kubernetes.io/managed-by": "gpuctl"}
+OUR_LABELS = {"app": None, "app.kubernetes.io/name": None, "app.kubernetes.io/managed-by": "gpuctl"}
 """Label that gpuctl sets -> its value, None for the name of the job."""
 _WRITTEN_BY_SERVER = frozenset(
     {
@@ -76,8 +76,8 @@ def _reserved_label(tree: SourceTree, path: Path, key: str, name: str) -> None:
     """Take a label that documents cannot set."""
     if key in RESERVED_LABELS - {"app"}:
         tree.mapped(path, None, "Kubernetes wrote it")
-    elif key in _OURS:
-        ours = _OURS[key] or name
+    elif key in OUR_LABELS:
+        ours = OUR_LABELS[key] or name
         tree.taken(path, None, None if tree.text(path) == ours else f"gpuctl sets it to `{ours}`")
     else:
         tree.dropped(path, "documents cannot set this label")

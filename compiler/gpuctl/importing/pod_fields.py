@@ -29,6 +29,8 @@ DEVICES = {
 }
 """Pattern of a resource that no importer takes -> what to do."""
 _NOT_CARRIED = frozenset(["containers", "initContainers", "volumes", "restartPolicy"])
+_CARRIED = ("securityContext", "lifecycle", "stdin", "tty", "volumeDevices")
+"""Fields of the program's container that `podPatch` carries."""
 _QUANTITY = r"\d+(?:\.\d+)?[A-Za-z]{0,2}\Z"
 _SLICE = r"nvidia\.com/mig-(\d{1,2}g\.\d{1,3}gb)\Z"
 _DEFAULTS = {"imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"}
@@ -236,7 +238,7 @@ class PodFields:
                 tree.changed(path, None, "gpuctl sets it by the image's tag")
             elif name in _DEFAULTS:
                 tree.mapped(path, None, "gpuctl sets it")
-            elif name in ("securityContext", "lifecycle") and tree.typed(path) != {}:
+            elif name in _CARRIED and tree.typed(path) != {}:
                 self.patch.of_container(path, name, tree.typed(path))
         for name in tree.keys(self.spec):
             self._pod_field((*self.spec, name), name)
@@ -282,7 +284,7 @@ class PodFields:
             workdir = tree.text((*path, "workingDir"))
             if workdir is not None:
                 self._set((*path, "workingDir"), "environment.workdir", workdir)
-            for name in ("securityContext", "lifecycle"):
+            for name in _CARRIED:
                 if tree.node((*path, name)) is not None:
                     self.patch.of_container((*path, name), name, tree.typed((*path, name)))
         for name in tree.keys(spec):

@@ -10,7 +10,7 @@ from gpuctl.importing.given_values import set_given_values
 from gpuctl.importing.import_values import Given
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.manifest_metadata import is_reserved, take_annotations, take_labels, take_metadata
+from gpuctl.importing.manifest_metadata import OUR_LABELS, take_annotations, take_labels, take_metadata
 from gpuctl.importing.manifest_volumes import take_claims
 from gpuctl.importing.pod_fields import DEVICES, PodFields
 from gpuctl.importing.scaler_manifests import take_autoscaler
@@ -100,7 +100,7 @@ def _service(tree: SourceTree, draft: Draft) -> None:
     for path in (("apiVersion",), ("kind",), ("metadata", "namespace"), ("spec", "selector")):
         tree.mapped(path, "service")
     tree.changed(("metadata", "name"), "service", "gpuctl makes a Service called `svc-NAME`")
-    for key in filter(is_reserved, tree.keys(("metadata", "labels"))):
+    for key in filter(OUR_LABELS.__contains__, tree.keys(("metadata", "labels"))):
         tree.changed(("metadata", "labels", key), "service", "gpuctl sets the labels of its Service")
     kind = tree.text(("spec", "type")) or "ClusterIP"
     if kind in _SERVICE_TYPES:
