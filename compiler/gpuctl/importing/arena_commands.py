@@ -72,12 +72,14 @@ def import_arena_commands(source: Source, given: Given) -> Imported:
     values: dict[str, Value] = {}
     drafts: list[Draft] = []
     missing: list[Missing] = []
+    number = sum(statement.single is not None and _is_job(statement.single) for statement in statements)
     for statement in statements:
         line, last = breaks.before(statement.start) + 1, breaks.before(statement.end - 1) + 1
         written = text[statement.start : statement.end]
         single = statement.single
         if single is not None and _is_job(single):
-            job = _ArenaJob(text, breaks, single, values, source.name, given, ledger)
+            own = given.of_job(len(drafts), number)
+            job = _ArenaJob(text, breaks, single, values, source.name, own, ledger)
             drafts.append(job.draft)
             missing += job.take()
         elif single is not None and not single.program and (value := constant_of(text, single.words[0], values)):

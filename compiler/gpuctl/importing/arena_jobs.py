@@ -71,7 +71,8 @@ def import_arena_jobs(source: Source, given: Given) -> Imported:
     :raises Unreadable: it has no job.
     """
     ledger = LineLedger()
-    jobs = [_ArenaJobFile(raw, source.name, given, ledger) for raw in read_documents(source)]
+    raws = read_documents(source)
+    jobs = [_ArenaJobFile(raw, source.name, given.of_job(index, len(raws)), ledger) for index, raw in enumerate(raws)]
     if not jobs:
         raise Unreadable(1, "the file has no job", "name a job file of Arena")
     missing: list[Missing] = [item for job in jobs for item in job.take()]

@@ -83,9 +83,11 @@ def import_sky_tasks(source: Source, given: Given) -> Imported:
     missing: list[Missing] = []
     ledger = LineLedger()
     is_pipeline = False
-    for raw in read_documents(source):
+    raws = read_documents(source)
+    number = sum(not _is_head(SourceTree(raw, LineLedger())) for raw in raws)
+    for raw in raws:
         tree = SourceTree(raw, ledger)
-        if {"name"} <= set(tree.keys(())) <= _OF_PIPELINE:
+        if _is_head(tree):
             is_pipeline = tree.text(("execution",)) != "parallel"
             field = "job.after" if is_pipeline else None
             order = "it starts after the one before it" if is_pipeline else _SIDE_BY_SIDE
@@ -93,12 +95,17 @@ def import_sky_tasks(source: Source, given: Given) -> Imported:
             tree.mapped(("execution",), field)
             tree.drop_rest(_NOTES)
             continue
-        missing += _task(raw, source.name, given, ledger, drafts)
+        missing += _task(raw, source.name, given.of_job(len(drafts), number), ledger, drafts)
         if is_pipeline and len(drafts) > 1 and drafts[-2].get("job.name") is not None:
             drafts[-1].set("job.after", [drafts[-2].get("job.name")], tree.line(("name",)))
     if not drafts:
         raise Unreadable(1, "the file has no task with `run`", "name a task of SkyPilot")
     return Imported(TOOL, drafts, in_source_order(ledger.entries()), missing)
+
+
+def _is_head(tree: SourceTree) -> bool:
+    """Return True if a document is the head of a pipeline or of a group of jobs."""
+    return {"name"} <= set(tree.keys(())) <= _OF_PIPELINE
 
 
 def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, drafts: list[Draft]) -> list[Missing]:

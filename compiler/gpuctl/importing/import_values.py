@@ -41,6 +41,11 @@ class Given(NamedTuple):
     pools: Mapping[str, str] = MappingProxyType({})
     rdma: str | None = None
 
+    def of_job(self, index: int, number: int) -> Given:
+        """Return the values for one of several jobs of a source, whose names then end in a number."""
+        is_one = number == 1 or self.name is None
+        return self if is_one else self._replace(name=f"{self.name}-{index + 1}")
+
 
 class Missing(NamedTuple):
     """A value that neither the source nor the command line names.

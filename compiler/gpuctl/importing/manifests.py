@@ -57,15 +57,16 @@ def import_manifests(kind: str) -> Callable[[Source, Given], Imported]:
         results: list[Imported] = []
         scalers = _scalers(raws) if kind == _DEPLOYMENT else {}
         selectors = _Selectors(raws) if kind == _DEPLOYMENT else None
-        for raw in wanted:
+        for index, raw in enumerate(wanted):
+            own = given.of_job(index, len(wanted))
             services = selectors.services_of(raw) if selectors is not None else []
             scaler = scalers.get((_kind(raw), SourceTree(raw, LineLedger()).text(("metadata", "name"))))
             taken.update(map(id, [raw, *services, *([] if scaler is None else [scaler])]))
             if kind == _DEPLOYMENT:
-                results.append(import_deployment(raw, services, scaler, source.name, given))
+                results.append(import_deployment(raw, services, scaler, source.name, own))
             else:
                 read = import_pytorch_job if kind == "PyTorchJob" else import_train_job
-                results.append(read(raw, source.name, given))
+                results.append(read(raw, source.name, own))
         return _joined(kind, results, [raw for raw in raws if id(raw) not in taken], of_lists)
 
     return run

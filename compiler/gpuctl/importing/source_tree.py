@@ -78,6 +78,8 @@ class SourceTree:
             return None if node.is_null else text
         if text in ("true", "false"):
             return text == "true"
+        if re.match(r"0o?[0-7]+\Z", text):
+            return int(text.replace("o", ""), 8)
         return int(text) if re.match(r"-?(?:0|[1-9]\d{0,17})\Z", text) else text
 
     def text(self, path: Path) -> str | None:
