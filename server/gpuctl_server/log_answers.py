@@ -16,6 +16,7 @@ from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.logs.log_parsing import instant
 from gpuctl.reading.logs.log_streams import NoLog
 from gpuctl.usecases.queries.job_logs import JobLogs, LogQuery
+from gpuctl_server.access.caller import Caller
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.logs.follower import HAS_ENDED
 from gpuctl_server.logs.log_channel import AWAY, FAILED
@@ -75,12 +76,13 @@ def named_pod(item: ListedJob, text: str) -> str | None:
     return None if text in (item.id, identity.name, identity.object_name) else text
 
 
-def present_logs(service: Service, item: ListedJob, log_filter: LogFilter) -> dict[str, Any]:
+def present_logs(service: Service, caller: Caller, item: ListedJob, log_filter: LogFilter) -> dict[str, Any]:
     """Return the current logs. The service reads them with its own rights: those of the caller were checked before.
+    Pods of a newer job of the same name are left out if the caller may not see them.
 
     :raises ConnectionFailed: the API server cannot be reached, and no line was read.
     """
-    with service.read_context(None, item.row.identity.namespace) as reader:
+    with service.read_context(caller, item.row.identity.namespace) as reader:
         try:
             logs = JobLogs(reader, item.reference, log_filter.query).present()
         except NoLog as error:
@@ -98,7 +100,7 @@ def present_logs(service: Service, item: ListedJob, log_filter: LogFilter) -> di
     return _value(list(found.lines), [*problems, *found.problems()])
 
 
-def present_events(service: Service, item: ListedJob, log_filter: LogFilter) -> Iterator[str]:
+def present_events(service: Service, caller: Caller, item: ListedJob, log_filter: LogFilter) -> Iterator[str]:
     """Yield all lines as Server-Sent Events, between ``begin`` and ``end``, with problems after the lines.
 
     :raises ClusterError: the logs cannot be read; only before the first event.
@@ -106,7 +108,7 @@ def present_events(service: Service, item: ListedJob, log_filter: LogFilter) -> 
     """
     is_begun = False
     try:
-        for portion in _portions(service, item, log_filter):
+        for portion in _portions(service, caller, item, log_filter):
             yield portion
             is_begun = True
     except ClusterError as error:
@@ -116,8 +118,8 @@ def present_events(service: Service, item: ListedJob, log_filter: LogFilter) -> 
         yield event("end", {"code": code, "reason": error.message})
 
 
-def _portions(service: Service, item: ListedJob, log_filter: LogFilter) -> Iterator[str]:
-    with service.read_context(None, item.row.identity.namespace) as reader:
+def _portions(service: Service, caller: Caller, item: ListedJob, log_filter: LogFilter) -> Iterator[str]:
+    with service.read_context(caller, item.row.identity.namespace) as reader:
         logs = JobLogs(reader, item.reference, log_filter.query).present()
         found = [event("begin", {"pods": sorted(logs.pods), "missing": list(map(log_problem, logs.missing))})]
         size = 0

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -323,3 +325,49 @@ def test_command_line_hides_other_pools(
         assert told[0] == told[1], words
         assert told[0][0] != 0
     assert place.api.get("Job", SPACE, HIDDEN) is not None
+
+
+@pytest.mark.parametrize("kind", ["training", "inference"])
+def test_job_that_moves_to_another_pool_is_gone_for_streams(world: Served, kind: str) -> None:
+    """A follower of its log gets no line and no name of the new pods, and a wait ends as if it were deleted."""
+    name = f"moves-{kind}"
+    here, there = (
+        job(name, pool, gpu=0)
+        if kind == "training"
+        else inference(name, job={"namespace": SPACE}, resources={"pool": pool, "gpu": 0})
+        for pool in (POOL, OTHER)
+    )
+    world.call("POST", "/jobs", status=201, json=sent(here))
+    world.until_running(name, SPACE)
+    lines: list[str] = []
+    end = time.monotonic() + 90
+
+    def follow() -> None:
+        headers, query = {"Accept": "text/event-stream"}, {"follow": "true", "namespace": SPACE}
+        with world.own_client("both").stream("GET", f"/jobs/{name}/logs", params=query, headers=headers) as stream:
+            for line in stream.iter_lines():
+                lines.append(line)
+                if time.monotonic() > end:
+                    return
+
+    def wait(path: str, **question: Any) -> str:
+        answer = world.own_client("both").post(path, json={**question, "condition": "done", "timeout": 60})
+        return str(answer.json()["items"][0]["message"])
+
+    with ThreadPoolExecutor() as threads:
+        following = threads.submit(follow)
+        # A service is never done.
+        asked = [(f"/jobs/{name}/wait", {}), ("/jobs/wait", {"jobs": [{"job": name}]})] if kind == "training" else []
+        waits = [threads.submit(wait, path, **question) for path, question in asked]
+        while not any(line.startswith("data:") for line in lines):
+            assert time.monotonic() < end, lines
+            time.sleep(0.1)
+        world.call("POST", "/apply?confirm=true", json=sent(there))
+        world.until_running(name, SPACE)
+        following.result()
+        for waited in waits:
+            assert waited.result(60) == f"training/{name} was deleted: it will not be done"
+    hidden = [pod["pod"] for pod in world.get("/pods", names=name, namespace=SPACE)["items"]]
+    assert hidden
+    assert not [line for line in lines if any(pod in line for pod in hidden)]
+    assert lines[-2] == f'data: {{"code": 1000, "reason": "{kind}/{name} is gone"}}'

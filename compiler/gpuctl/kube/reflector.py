@@ -72,7 +72,8 @@ class Reflector:
     ``on_event`` is called from these threads with each event, and with the error that ends a list: the list is
     forbidden, or the cluster cannot be reached at the start. Without ``on_event``, :meth:`events` yields them in order.
     ``transform`` reduces each object before it is reported and stored; it must keep ``metadata.uid`` and
-    ``metadata.resourceVersion``.
+    ``metadata.resourceVersion``. Objects that the session does not show are left out; one that it no longer shows is
+    reported as DELETED.
 
     :param retry_after: seconds until a list is tried again that ended because it is forbidden or its kind is not
         installed; LISTED is reported again after it was read. None: it has ended for good.
@@ -199,7 +200,8 @@ class Reflector:
             on_version=versions.append,
             on_restart=now.clear,
         ):
-            now.update((item["metadata"]["uid"], self._transform(item)) for item in page)
+            shown = filter(self._session.shows, page)
+            now.update((item["metadata"]["uid"], self._transform(item)) for item in shown)
         known = followed.known
         for uid in [uid for uid in known if uid not in now]:
             self._emit(Event("DELETED", watched.kind, known.pop(uid), watched))
@@ -238,7 +240,7 @@ class Reflector:
                     followed.version = ""
                     return followed.had_event
                 on_event = time.monotonic()
-                change = followed.store(event, self._transform)
+                change = followed.store(event, self._transform, self._session.shows)
                 if change is not None:
                     self._emit(change)
                 followed.synced_until = on_event
@@ -267,14 +269,22 @@ class _FollowedList:
         self.synced_until: float | None = None
         self._silent = 0
 
-    def store(self, event: Object, transform: Callable[[Object], Object]) -> Event | None:
-        """Store a watch event and return it; None for a bookmark, which has only a resource version."""
+    def store(
+        self, event: Object, transform: Callable[[Object], Object], shows: Callable[[Object], bool]
+    ) -> Event | None:
+        """Store a watch event and return it; None for a bookmark, which has only a resource version, and for an object
+        that is not shown.
+        """
         self.had_event = True
         self.version = event["object"]["metadata"]["resourceVersion"]
         if event["type"] == "BOOKMARK":
             return None
         resource = RESOURCES[self.watched.kind]
-        obj = transform({"apiVersion": resource.api_version, "kind": resource.kind, **event["object"]})
+        received = {"apiVersion": resource.api_version, "kind": resource.kind, **event["object"]}
+        if not shows(received):
+            before = self.known.pop(received["metadata"]["uid"], None)
+            return None if before is None else Event("DELETED", self.watched.kind, before, self.watched)
+        obj = transform(received)
         if event["type"] == "DELETED":
             self.known.pop(obj["metadata"]["uid"], None)
         else:

@@ -34,6 +34,10 @@ class Session(ApiRequests):
         deadline = min(self.deadline or float("inf"), time.monotonic() + patience)
         return Session(self.connection, patience=min(self.patience, patience), deadline=deadline)
 
+    def shows(self, obj: Object) -> bool:
+        """Return True if who follows a list may see an object of it, which a session with limits decides."""
+        return True
+
     def get(self, key: Key) -> Object | None:
         """Return an object; None if it, or its kind, does not exist."""
         if not key.is_possible:

@@ -13,14 +13,16 @@ from typing import NamedTuple
 
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.connection import Connection
-from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.logs.log_follower import Interruption, Notice, PodEnded
 from gpuctl.reading.logs.log_streams import ContainerLog, LogBatch, LogProblem
 from gpuctl.usecases.queries.job_logs import FollowedLogs, JobLogs, LogQuery
 from gpuctl.usecases.queries.read_context import context_of
 from gpuctl_server.logs.follower import HAS_ENDED, FollowedItem, LogEnd, LogNote, LogSelection, LogSubscription
 from gpuctl_server.logs.log_entries import BEGINNING, LogEntries, LogEntry, LogPosition
+from gpuctl_server.mirror.redacting_session import RedactingSession
+from gpuctl_server.mirror.visibility import Visibility
 from gpuctl_server.request_log import LOG
 
 KEPT_LINES = 1000
@@ -36,11 +38,15 @@ FAILED = 1011
 
 
 class LogAddress(NamedTuple):
-    """The log of a job: its namespace, its name as in :func:`find_job`, and a container of its pods."""
+    """The log of a job: its namespace, its name as in :func:`find_job`, and a container of its pods.
+
+    ``pools``: those whose pods the followers may see; None: all. A new job of the same name may be in another pool.
+    """
 
     namespace: str
     job: str
     container: str | None
+    pools: frozenset[str] | None
 
 
 @dataclass(eq=False)
@@ -276,7 +282,9 @@ class _ChannelReader:
         self.stopped = True
 
     def _work(self) -> None:
-        session = Session(self._connection, threads=4)
+        namespace, keys = self._address.namespace, records(self._platform)
+        visibility = Visibility(lambda other: other == namespace, self._address.pools, keys.pool)
+        session = RedactingSession(self._connection, visibility, threads=4)
         try:
             end = self._follow(session)
         except ClusterError as error:
@@ -288,7 +296,7 @@ class _ChannelReader:
             session.close()
         self._post(end)
 
-    def _follow(self, session: Session) -> LogEnd:
+    def _follow(self, session: RedactingSession) -> LogEnd:
         reader = context_of(session, self._platform, self._address.namespace)
         query = LogQuery(tail=KEPT_LINES, container=self._address.container)
         logs = JobLogs(reader, self._address.job, query).followed(read_all=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
+from gpuctl.kube.api_requests import CONCURRENCY
 from gpuctl.kube.connection import Connection
 from gpuctl.objects.api_resources import Key, Object, Resource
 from gpuctl_server.mirror.object_redaction import ObjectRedactor
@@ -25,10 +26,11 @@ class RedactingSession(ListSharingSession):
         visibility: Visibility,
         hidden_nodes: Collection[str] = (),
         *,
+        threads: int = CONCURRENCY,
         alone: bool = False,
         dry_run: bool = False,
     ) -> None:
-        super().__init__(connection, alone=alone, dry_run=dry_run)
+        super().__init__(connection, threads=threads, alone=alone, dry_run=dry_run)
         self._visibility = visibility
         self._redacted = ObjectRedactor(visibility, hidden_nodes).redacted
 
@@ -47,6 +49,9 @@ class RedactingSession(ListSharingSession):
         )
         for page in found:
             yield list(map(self._redacted, page))
+
+    def shows(self, obj: Object) -> bool:
+        return self._visibility.sees(obj)
 
     def list_metadata(self, resource: Resource, namespace: str | None = None, *, labels: str = "") -> list[Object]:
         found = super().list_metadata(resource, namespace, labels=labels)

@@ -94,10 +94,11 @@ def followed(
     if query.previous:
         raise Problem(400, say("previous: the previous run has ended and cannot be followed"), error="InvalidRequest")
     item, log_filter = found(service, caller, text, query)
-    with service.read_context(None, item.row.identity.namespace) as reader:
+    with service.read_context(caller, item.row.identity.namespace) as reader:
         logs = JobLogs(reader, item.reference, log_filter.query)
         logs.check_container()
-    address = LogAddress(item.row.identity.namespace, item.reference, log_filter.query.container)
+    pools = None if caller.pools is None else frozenset(caller.pools)
+    address = LogAddress(item.row.identity.namespace, item.reference, log_filter.query.container, pools)
     selection = LogSelection(log_filter.query.tail, begins_at(log_filter.query), logs.only, log_filter.grep, last)
     access = AccessRequest("get", "logs", item.row.identity.namespace, item.row.pool)
     return FollowRequest(service, token, caller, access, address, selection)

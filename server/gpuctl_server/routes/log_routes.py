@@ -58,11 +58,11 @@ def logs(request: Request, service: ServiceOf, caller: Reads, job: JobId, query:
     item, log_filter = found(service, caller, job, query)
     accepted = request.headers.get("accept", "")
     if _EVENTS in accepted and JSON not in accepted:
-        events = present_events(service, item, log_filter)
+        events = present_events(service, caller, item, log_filter)
         # An error before the first lines can still be answered with a status.
         return StreamingResponse(chain([next(events)], events), media_type=_EVENTS, headers=NOT_KEPT)
     # Encoded in this thread, not on the event loop: there may be a hundred thousand lines.
-    return JSONResponse(present_logs(service, item, log_filter))
+    return JSONResponse(present_logs(service, caller, item, log_filter))
 
 
 router.add_api_websocket_route("/jobs/{jobId}/logs", follow_by_socket)
