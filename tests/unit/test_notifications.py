@@ -356,6 +356,9 @@ def streaming(first: bytes, then: bytes) -> Iterator[int]:
         ("http", b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
         ("http", b"", b""),
         ("https", b"", b""),
+        # A record of 16 KiB in a TLS handshake.
+        ("https", b"\x16\x03\x03\x40\x00\x02", b"\0"),
+        ("proxy", b"HTTP/1.1 200 OK\r\nX: ", b"x"),
     ],
 )
 def test_answer_that_does_not_begin_ends_in_time(
@@ -364,13 +367,17 @@ def test_answer_that_does_not_begin_ends_in_time(
     """Each byte arrives within the timeout of a read."""
     monkeypatch.setattr(webhook_request, "WITHIN", 0.5)
     with streaming(first, then) as port:
+        address = f"{scheme}://127.0.0.1:{port}/s3cret"
+        if scheme == "proxy":
+            monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
+            monkeypatch.setenv("no_proxy", "")
+            address = "https://hooks.example.com/s3cret"
         with pytest.raises(ClusterError, match="does not answer") as caught:
-            webhooks(tmp_path, "json", f"{scheme}://127.0.0.1:{port}/s3cret").send("team", message())
-        if scheme == "http":
-            requests = [thread for thread in threading.enumerate() if thread.name == "gpuctl-webhook"]
-            for thread in requests:
-                thread.join(30)
-            assert not any(thread.is_alive() for thread in requests)
+            webhooks(tmp_path, "json", address).send("team", message())
+        requests = [thread for thread in threading.enumerate() if thread.name == "gpuctl-webhook"]
+        for thread in requests:
+            thread.join(30)
+        assert not any(thread.is_alive() for thread in requests)
     assert "s3cret" not in caught.value.message
 
 

@@ -63,17 +63,30 @@ class _Connection(HTTPConnection):
 
     carrier: socket.socket
     carriers: _Carriers | None = None
+    _dialled: socket.socket | None = None
 
     def connect(self) -> None:
         try:
             super().connect()
         except (OSError, HTTPError, http.client.HTTPException, ValueError) as error:
             raise NotConnected from error
+        finally:
+            if self._dialled is not None:
+                self._dialled.close()
         self.carrier = self.sock.socket if isinstance(self.sock, SSLTransport) else self.sock
         if self.carriers is not None:
             self.carriers.add(self.carrier)
         # Otherwise urllib3 warns about a server whose certificate the user chose not to verify.
         self.is_verified = True
+
+    def _new_conn(self) -> socket.socket:
+        """Return the TCP socket of a new connection, which can be ended during a TLS handshake as well."""
+        found = super()._new_conn()
+        if self.carriers is not None:
+            # The handshake takes the other socket over.
+            self._dialled = found.dup()
+            self.carriers.add(self._dialled)
+        return found
 
 
 class _TlsConnection(_Connection, HTTPSConnection):
@@ -183,10 +196,7 @@ class HttpClient:
         self._pool.close()
 
     def abort(self) -> None:
-        """End all requests from any thread. The client cannot be used after that.
-
-        A TLS handshake is not ended: its timeout is that of a read.
-        """
+        """End all requests from any thread. The client cannot be used after that."""
         self._carriers.abort()
 
 
