@@ -71,6 +71,9 @@ class RequestMiddleware:
                     *self._safety,
                     (b"x-request-id", identity.encode()),
                 ]
+                if not any(name == b"cache-control" for name, _ in message["headers"]):
+                    # A cache does not know that the answer to a cookie depends on its user and the language.
+                    message["headers"].append((b"cache-control", b"no-store"))
                 if translation is not None and translation.is_used:
                     message["headers"].append((b"content-language", b"zh"))
             elif message["type"] == "websocket.close" and not status:

@@ -261,19 +261,19 @@ def _confine_nodes(service: Service, caller: Caller, submission: Submission) -> 
 
 
 def _reject_taken_names(service: Service, caller: Caller, submission: Submission) -> None:
-    """Reject a job with the name of a hidden job of another kind. The API server would accept both.
+    """Reject a job with the name of a hidden job. If that is of another kind, the API server would accept both.
 
     :raises Problem: 409.
     """
     visibility, kept = service.visibility(caller), dict(service.mirror.kinds())
     for main in (key for key in submission.mains if caller.sees(key.namespace)):
-        for other in (main._replace(kind=kind) for kind in WORKLOADS if kind in kept and kind != main.kind):
+        for other in (main._replace(kind=kind) for kind in WORKLOADS if kind in kept):
             found = service.mirror.find(other)
             if found is not None and is_ours(found) and not is_controlled(found) and not visibility.sees(found):
                 raise Problem(
                     409,
                     say(
-                        "the name {name} in {namespace} is used by a job of another kind",
+                        "the name {name} in {namespace} is used by another job",
                         name=main.name,
                         namespace=main.namespace,
                     ),

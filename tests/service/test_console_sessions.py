@@ -39,6 +39,20 @@ def test_login_sets_a_cookie_that_scripts_and_other_sites_cannot_use(served: Ser
     assert answer.headers["cache-control"] == "no-store"
 
 
+def test_no_cache_keeps_what_one_user_sees(served: Served) -> None:
+    """No answer can be confirmed by a tag of another user, of an earlier time or of another language."""
+    client, _ = logged_in(served, "anna")
+    tag = httpx.get(served.url).headers["etag"]
+    for path in ("/api/v1/jobs", "/api/v1/jobs/absent", "/api/v1/pools", SESSION, "/readyz"):
+        first = client.get(path)
+        assert (first.headers["cache-control"], first.headers.get("etag")) == ("no-store", None)
+        for wrong in ("*", tag, f"W/{tag}", '"', "x" * 7000):
+            headers = {"If-None-Match": wrong, "If-Modified-Since": "Wed, 21 Oct 2099 07:28:00 GMT"}
+            again = client.get(path, headers=headers)
+            assert (again.status_code, len(again.content) > 0) == (first.status_code, True)
+    assert httpx.get(f"{served.url}/api/v1/jobs").headers["cache-control"] == "no-store"
+
+
 def test_session_reads_and_its_csrf_token_writes(served: Served) -> None:
     client, value = logged_in(served)
     assert client.get("/api/v1/pools").status_code == 200

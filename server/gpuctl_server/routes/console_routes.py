@@ -39,7 +39,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
 }
-_NOT_KEPT = {"Cache-Control": "no-store"}
 _FOREVER = "public, max-age=31536000, immutable"
 _OWN_SITES = frozenset({"", "none", "same-origin"})
 """Values of ``Sec-Fetch-Site`` of requests that a page of another site cannot have sent."""
@@ -83,9 +82,7 @@ async def log_in(
     if not request.headers.get("content-type", "").startswith(JSON):
         raise Problem(415, say("the body must be {type}", type=JSON))
     session = Session(login.token.strip())
-    response = JSONResponse(
-        await _answer(service, await caller_with(service, session.token), session), headers=_NOT_KEPT
-    )
+    response = JSONResponse(await _answer(service, await caller_with(service, session.token), session))
     try:
         service.sessions.begin(session, response)
     except TokenTooLong:
@@ -103,8 +100,8 @@ async def current_session(request: Request, service: ServiceOf) -> Response:
         # The token was revoked, or has expired.
         caller = None
     if session is None or caller is None:
-        return JSONResponse({"name": None, **_login_terms(service)}, headers=_NOT_KEPT)
-    return JSONResponse(await _answer(service, caller, session), headers=_NOT_KEPT)
+        return JSONResponse({"name": None, **_login_terms(service)})
+    return JSONResponse(await _answer(service, caller, session))
 
 
 @router.delete(LOGIN)
@@ -119,7 +116,7 @@ async def log_in_at_provider(service: ServiceOf) -> Response:
     """Send the browser to the provider."""
     flow = _flow(service)
     attempt = LoginAttempt.new()
-    response = Response(status_code=303, headers=_NOT_KEPT)
+    response = Response(status_code=303)
     response.headers["Location"] = await anyio.to_thread.run_sync(flow.address, attempt, limiter=REVIEWS)
     service.sessions.begin_attempt(attempt.text(), response, ATTEMPT_LIFETIME)
     return response
@@ -130,7 +127,7 @@ async def logged_in_at_provider(request: Request, service: ServiceOf) -> Respons
     """Begin the session of a user after the login at the provider. The login page shows a failure."""
     flow = _flow(service)
     # Relative, as the console may be below a path.
-    response = Response(status_code=303, headers={**_NOT_KEPT, "Location": "../../"})
+    response = Response(status_code=303, headers={"Location": "../../"})
     try:
         attempt = LoginAttempt.of(service.sessions.attempt(request.headers.get("cookie", "")))
         if attempt is None:

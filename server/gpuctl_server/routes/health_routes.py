@@ -17,6 +17,7 @@ from gpuctl_server.routes.common import ServiceOf, any_caller, api_router, calle
 from gpuctl_server.usage_lookups import visible_holders
 
 router = api_router("")
+_MINUTE = 60
 
 
 @router.get("/healthz", include_in_schema=False)
@@ -33,7 +34,9 @@ async def readyz(request: Request, service: ServiceOf) -> Response:
     """
     mirror, failure = service.mirror, service.mirror.failure
     ready = mirror.ready and service.board.ready
-    value: dict[str, Any] = {"ready": ready, "heardSecondsAgo": round(time.monotonic() - mirror.updated_at, 1)}
+    # Seconds would show to everyone when an object changes that they may not see.
+    ago = time.monotonic() - mirror.updated_at
+    value: dict[str, Any] = {"ready": ready, "heardSecondsAgo": ago // _MINUTE * _MINUTE}
     if service.collector is not None:
         value["usage"] = {"collecting": service.collector.state()["collecting"]}
     tokens = service.authenticator.check() if isinstance(service.authenticator, ServiceTokenFile) else None
@@ -42,6 +45,7 @@ async def readyz(request: Request, service: ServiceOf) -> Response:
         value["tokensReadable"] = False
     if request.headers.get("authorization") and await _sees_all(await caller_of(request)):
         value |= {
+            "heardSecondsAgo": round(ago, 1),
             "objects": dict(mirror.kinds()),
             "leftOut": {"objects": mirror.left_out, "jobs": len(service.board.now().left_out)},
             "problem": tokens if failure is None else failure.message,

@@ -45,8 +45,8 @@ _SILENCE = 15.0
 """Interval of keep-alive comments in Server-Sent Events, seconds."""
 _NOT_ALLOWED = Template("the token is no longer valid, or the right was revoked")
 _LONGEST_ID = 16 * 1024
-NOT_KEPT = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-"""Headers of a stream, against caches and buffering proxies."""
+NOT_BUFFERED = {"X-Accel-Buffering": "no"}
+"""Headers of a stream, against buffering proxies."""
 
 
 class FollowRequest(NamedTuple):
@@ -243,7 +243,7 @@ class LogEvents(Response):
     media_type = "text/event-stream"
 
     def __init__(self, request: FollowRequest) -> None:
-        super().__init__(headers=NOT_KEPT)
+        super().__init__(headers=NOT_BUFFERED)
         del self.headers["content-length"]
         self._request = request
 

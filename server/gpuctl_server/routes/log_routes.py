@@ -16,7 +16,7 @@ from gpuctl_server.http_problems import Problem
 from gpuctl_server.log_answers import present_events, present_logs
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router, bearer
 from gpuctl_server.routes.log_follow_routes import (
-    NOT_KEPT,
+    NOT_BUFFERED,
     PROTOCOL,
     LogEvents,
     follow_by_socket,
@@ -60,7 +60,7 @@ def logs(request: Request, service: ServiceOf, caller: Reads, job: JobId, query:
     if _EVENTS in accepted and JSON not in accepted:
         events = present_events(service, caller, item, log_filter)
         # An error before the first lines can still be answered with a status.
-        return StreamingResponse(chain([next(events)], events), media_type=_EVENTS, headers=NOT_KEPT)
+        return StreamingResponse(chain([next(events)], events), media_type=_EVENTS, headers=NOT_BUFFERED)
     # Encoded in this thread, not on the event loop: there may be a hundred thousand lines.
     return JSONResponse(present_logs(service, caller, item, log_filter))
 
