@@ -20,7 +20,7 @@ def visible_job_filter(caller: Caller) -> Callable[[str, str], bool]:
     return lambda namespace, name: caller.sees(namespace) and not is_hidden(name)
 
 
-_NUMBERS = frozenset({"likelihood", "pods", "priority"})
+_NUMBERS = frozenset({"createdAt", "likelihood", "pods", "priority"})
 """Fields that are dropped from merged entries because they would reveal a number of objects, or identify one."""
 
 

@@ -118,6 +118,7 @@ def test_answers_merge_hidden_rows() -> None:
             "job": prefixed("Job/", HiddenName(number + 10)),
             "priority": 5,
             "pods": 1,
+            "createdAt": "2026-01-01T00:00:00Z",
             "gpu": 8,
         }
         for number in (1, 2)
@@ -125,7 +126,7 @@ def test_answers_merge_hidden_rows() -> None:
     reason = f"held by {' and '.join(unique_names(in_namespace(item['job'], item['namespace']) for item in held))}"
     proofs = [{"text": f"of {HiddenName(1)}", "about": "pod/x"}, {"text": "of mine", "about": "pod/y"}]
     assert merge_hidden({"heldBy": held, "reason": reason, "evidence": proofs}) == {
-        "heldBy": [{"namespace": OTHERS, "job": OTHERS, "priority": None, "pods": None, "gpu": 16}],
+        "heldBy": [{"namespace": OTHERS, "job": OTHERS, "priority": None, "pods": None, "createdAt": None, "gpu": 16}],
         "reason": f"held by {OTHERS}",
         "evidence": [{"text": "of mine", "about": "pod/y"}],
     }
