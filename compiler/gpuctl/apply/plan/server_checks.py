@@ -167,12 +167,13 @@ def _find_queued(session: Session, plan: Plan, steps: list[Step], request: Apply
         if names and beside:
             plan.notes.append(
                 say(
-                    "namespace {namespace} has the Kueue {number:queue/queues} {queues:few}, and {names:few} starts "
-                    "without one: {reason}",
+                    "namespace {namespace} has the Kueue {number:queue/queues} {queues:few}, and {names:few} "
+                    "{jobs:starts/start} without one: {reason}",
                     namespace=namespace,
                     number=len(names),
                     queues=names,
                     names=beside,
+                    jobs=len(beside),
                     reason=say("no platform file was found")
                     if request is not None and request.settings.is_default
                     else say("`training.queue` in platform.yaml names no queue for the pool"),
