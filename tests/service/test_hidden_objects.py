@@ -265,6 +265,17 @@ def test_recoveries_are_searched_only_in_own_namespaces(proxy: Proxy, proxied_se
         assert proxy.count() == 0
 
 
+def test_hidden_namespace_is_not_suggested(plane: ControlPlane, served: Served) -> None:
+    """The namespace of nora does not exist; one with a similar name does."""
+    fresh_namespaces(plane, "not-here")
+    for user, suggested in (("admin", True), ("nora", False)):
+        plan = served.call("POST", "/plan?namespace=not-there", user, json=sent(training("lost")))
+        (error,) = plan["errors"]
+        assert error.startswith("there is no namespace not-there, and no document names it: ")
+        assert ("did you mean `not-here`?" in error) is suggested
+    plane.kubectl("delete", "namespace", "not-here", "--wait=false")
+
+
 def test_idempotency_keys_belong_to_their_sender(plane: ControlPlane, tmp_path: Path) -> None:
     """The key of another user has no effect; nor has the user's own key from a namespace that the token no longer
     includes.

@@ -88,7 +88,9 @@ def complete_plan(
             plan.set_name = set_options.name
             plan.notes += run.notes
             run.include_members(request, plan)
-            add_set_namespace(session, plan, set_options.namespace, request.settings, create=planning.create_namespace)
+            add_set_namespace(
+                session, plan, set_options.namespace, request.settings, request.sees, create=planning.create_namespace
+            )
             if planning.prune:
                 plan.steps += plan_prune(session, run, request, plan)
                 note_kept_claims(session, plan, request.keys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gpuctl.apply.plan.apply_request import MaySee
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.backend import shared_objects
 from gpuctl.backend.lowering_context import Context, Lowered
@@ -16,8 +17,11 @@ from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import RESOURCES, Key
 
 
-def undeclared_namespaces(session: Session, steps: Iterable[Step], lowered: Iterable[Lowered]) -> list[str]:
-    """Return errors for namespaces that would be created though no document names them.
+def undeclared_namespaces(
+    session: Session, steps: Iterable[Step], lowered: Iterable[Lowered], sees: MaySee
+) -> list[str]:
+    """Return errors for namespaces that would be created though no document names them. A similar namespace is
+    suggested if the user may see jobs in it.
 
     ``-n`` and the context are typed by hand: a typing error would run jobs in a namespace without quota. The steps of
     the namespaces that are created get the kind of the document as their reason.
@@ -28,10 +32,12 @@ def undeclared_namespaces(session: Session, steps: Iterable[Step], lowered: Iter
     for item in lowered:
         for name in _named(item) & absent.keys():
             absent.pop(name).reason = say("named by a document of kind {kind}", kind=item.document.kind)
-    return [_refusal(session, name) for name in sorted(absent)]
+    return [_refusal(session, name, sees) for name in sorted(absent)]
 
 
-def add_set_namespace(session: Session, plan: Plan, name: str, settings: Settings, *, create: bool) -> None:
+def add_set_namespace(
+    session: Session, plan: Plan, name: str, settings: Settings, sees: MaySee, *, create: bool
+) -> None:
     """Create the namespace of a set's Secret if ``create``, else report an error if it does not exist."""
     key = Key("Namespace", "", name)
     namespace = shared_objects.namespace(Context(settings), name)
@@ -43,7 +49,7 @@ def add_set_namespace(session: Session, plan: Plan, name: str, settings: Setting
         reason = say("holds the Secret of the set")
         plan.steps.insert(0, Step("create", key, reason, desired=namespace, method="apply", shared=True))
     else:
-        plan.errors.append(_refusal(session, name))
+        plan.errors.append(_refusal(session, name, sees))
 
 
 def _named(item: Lowered) -> set[str]:
@@ -54,8 +60,8 @@ def _named(item: Lowered) -> set[str]:
     return {metadata["name"] if item.object["kind"] == "Namespace" else metadata.get("namespace", "")}
 
 
-def _refusal(session: Session, name: str) -> str:
-    close = nearest(name, _names(session))
+def _refusal(session: Session, name: str, sees: MaySee) -> str:
+    close = nearest(name, [other for other in _names(session) if sees(other, "")])
     meant = say("did you mean `{close}`? ", close=close) if close else ""
     return say(
         "there is no namespace {name}, and no document names it: {meant}{hint}",

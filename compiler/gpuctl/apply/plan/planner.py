@@ -100,7 +100,7 @@ def make_plan(session: Session, request: ApplyRequest) -> Plan:
     _compare_documents(draft.plan.steps, request)
     refuse_tracked_changes(draft.plan, draft.plan.steps, adopt=request.planning.adopt)
     if not request.planning.create_namespace:
-        draft.plan.errors += undeclared_namespaces(session, draft.plan.steps, request.lowered)
+        draft.plan.errors += undeclared_namespaces(session, draft.plan.steps, request.lowered, request.sees)
     if request.planning.create_only:
         refuse_existing(draft.plan, draft.own | leftover_companions(request, live))
     return draft.plan
