@@ -12,7 +12,7 @@ from gpuctl.language.device_drivers import DRIVERS, MIG_CLASS, DeviceDriver
 from gpuctl.language.drift_rules import DriftRule
 from gpuctl.language.gpu_cards import VENDORS, Card, CardShare, card_named, cards_of, chip_of
 from gpuctl.language.mig_profiles import slice_resources
-from gpuctl.language.names import DEFAULT_CODE_IMAGE, DEFAULT_DOMAIN, HOST_LABEL
+from gpuctl.language.names import DEFAULT_DOMAIN, HOST_LABEL
 from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 
 if TYPE_CHECKING:
@@ -145,12 +145,12 @@ class Settings:
     @property
     def training_backend(self) -> str:
         """Object kind of trainings on several nodes: ``job`` or ``jobset``."""
-        return self._platform.training.backend if self._platform is not None else "job"
+        return self.platform.training.backend
 
     @property
     def inference_backend(self) -> str:
         """Object kind of inferences on several nodes: ``lws``, or ``deployment`` if there can be none."""
-        return self._platform.inference.backend if self._platform is not None else "deployment"
+        return self.platform.inference.backend
 
     @property
     def sharing(self) -> str:
@@ -160,22 +160,22 @@ class Settings:
     @property
     def registries(self) -> Sequence[str]:
         """Allowed sources of images; empty allows all."""
-        return self._platform.image.registries if self._platform is not None else []
+        return self.platform.image.registries
 
     @property
     def pull_secret(self) -> str | None:
         """The pull secret of jobs that name none."""
-        return self._platform.image.pullSecret if self._platform is not None else None
+        return self.platform.image.pullSecret
 
     @property
     def code_image(self) -> str:
         """Image with git and a shell, which fetches the code of jobs."""
-        return self._platform.code.image if self._platform is not None else DEFAULT_CODE_IMAGE
+        return self.platform.code.image
 
     @property
     def code_secrets(self) -> Mapping[str, str]:
         """Host of git repositories -> Secret with its login."""
-        return self._platform.code.secrets if self._platform is not None else {}
+        return self.platform.code.secrets
 
     def code_secret(self, code: Code) -> str | None:
         """Return the Secret with the login for a job's repository; None without one."""
@@ -186,7 +186,7 @@ class Settings:
     @property
     def storage_default(self) -> StorageDefault | None:
         """Source of workdirs that name none; None: the node's disk."""
-        return self._platform.storage.default if self._platform is not None else None
+        return self.platform.storage.default
 
     def is_on_node(self, workdir: Workdir) -> bool:
         """Return True if a workdir is a path on the node's disk."""
@@ -197,12 +197,12 @@ class Settings:
     @property
     def host_paths(self) -> Sequence[str] | None:
         """Paths of nodes that jobs may mount; None: all but system directories."""
-        return self._platform.policy.hostPaths if self._platform is not None else None
+        return self.platform.policy.hostPaths
 
     @property
     def topology_labels(self) -> dict[str, str]:
         """Level of closeness -> node label; `host` exists on every platform."""
-        levels = self._platform.topology.levels if self._platform is not None else []
+        levels = self.platform.topology.levels
         return {"host": HOST_LABEL} | {level.name: level.label for level in levels}
 
     @property
@@ -214,12 +214,12 @@ class Settings:
     @property
     def service_type(self) -> str:
         """Service type of jobs that name none."""
-        return self._platform.service.type if self._platform is not None else "NodePort"
+        return self.platform.service.type
 
     @property
     def routes(self) -> RouteSettings | None:
         """The controller of routes to services; None if the platform has none."""
-        return self._platform.routes if self._platform is not None else None
+        return self.platform.routes
 
     @property
     def spot(self) -> SpotSettings | None:
@@ -234,7 +234,7 @@ class Settings:
     @property
     def rdma(self) -> RdmaSettings | None:
         """The RDMA devices of the nodes; None if the platform has none."""
-        return self._platform.network.rdma if self._platform is not None else None
+        return self.platform.network.rdma
 
     @property
     def serves_sleep_hooks(self) -> bool:
@@ -408,7 +408,7 @@ class Settings:
 
     def queue_of(self, pool: str) -> str | None:
         """Return the Kueue LocalQueue of a pool's trainings; None if it has none."""
-        return self._platform.training.queue.get(pool) if self._platform is not None else None
+        return self.platform.training.queue.get(pool)
 
     @property
     def has_queue_priorities(self) -> bool:
