@@ -24,7 +24,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
 from gpuctl.language.names import DEFAULT_POOL, is_dns_subdomain
 from gpuctl.language.quota_document import QuotaDocument
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import say, verb_of
 from gpuctl.objects.api_resources import Key
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.usecases.changes.applying import apply_request
@@ -38,10 +38,10 @@ from gpuctl_server.job_lookups import require_access
 from gpuctl_server.plan_responses import (
     VALIDATED,
     done_message,
-    dry_run_message,
     plan_answer,
     pool_created,
     require_all_done,
+    unchanged_message,
 )
 from gpuctl_server.plan_runs import PlanRun
 from gpuctl_server.request_bodies import document_text, validated
@@ -165,7 +165,7 @@ def create_pool(change: ChangeRequest, body: AdminBody) -> Administered:
     """
     with change.session() as session:
         name, plan = _apply_pool(change, session, body, None)
-    said = done_message(f"pool/{name}", "created") if change.dry_run else pool_created(name)
+    said = done_message(f"pool/{name}", "created", dry_run=True) if change.dry_run else pool_created(name)
     return _administered(change, name, "created", said, plan)
 
 
@@ -179,11 +179,10 @@ def change_pool(change: ChangeRequest, name: str, body: AdminBody) -> ChangedPoo
         _, plan = _apply_pool(change, session, body, name)
     done = next((_DONE[step.action] for step in plan.steps if step.action in _DONE), "unchanged")
     status = "unchanged" if done == "unchanged" else "updated"
-    said = done_message(f"pool/{name}", status)
     return ChangedPool(
         name=name,
         status=VALIDATED if change.dry_run else status,
-        message=dry_run_message(said) if change.dry_run else said,
+        message=done_message(f"pool/{name}", status, dry_run=change.dry_run),
         notes=_notes(plan),
         plan=plan_answer(plan),
     )
@@ -198,7 +197,7 @@ def delete_pool(change: ChangeRequest, name: str) -> Administered:
     plan = _delete(change, "pools", name)
     nodes = sum(step.key.kind == "Node" for step in plan.steps)
     said = (
-        say("pool/{name} is deleted; {nodes:node} would leave it", name=name, nodes=nodes)
+        unchanged_message(say("pool/{name} would be deleted; {nodes:node} would leave it", name=name, nodes=nodes))
         if change.dry_run
         else say("pool/{name} is deleted; {nodes:node} left it", name=name, nodes=nodes)
     )
@@ -218,7 +217,9 @@ def create_quota(change: ChangeRequest, body: AdminBody) -> CreatedQuota:
     model = submission.documents[0].model
     assert isinstance(model, QuotaDocument)
     name, users = model.header.name, list(model.entries)
-    said = say("quota/{name} is created for {users}", name=name, users=users)
+    said = say("quota/{name} {be} created for {users}", name=name, be=verb_of(dry_run=change.dry_run), users=users)
+    if change.dry_run:
+        said = unchanged_message(said)
     found = _administered(change, name, "created", said, plan)
     return CreatedQuota(**found.model_dump(exclude_unset=True), users=users)
 
@@ -230,7 +231,8 @@ def delete_quota(change: ChangeRequest, name: str) -> Administered:
     :raises Problem: 403, 409.
     """
     plan = _delete(change, "quotas", name)
-    return _administered(change, name, "deleted", done_message(f"quota/{name}", "deleted"), plan)
+    said = done_message(f"quota/{name}", "deleted", dry_run=change.dry_run)
+    return _administered(change, name, "deleted", said, plan)
 
 
 def delete_named(
@@ -277,7 +279,7 @@ def _administered(change: ChangeRequest, name: str, status: str, said: str, plan
     if not change.dry_run:
         return Administered(name=name, status=status, message=said, notes=_notes(plan))
     value = plan_answer(plan)
-    return Administered(name=name, status=VALIDATED, message=dry_run_message(said), notes=_notes(plan), plan=value)
+    return Administered(name=name, status=VALIDATED, message=said, notes=_notes(plan), plan=value)
 
 
 def _apply_pool(change: ChangeRequest, session: Session, body: AdminBody, name: str | None) -> tuple[str, Plan]:

@@ -32,7 +32,6 @@ from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
 from gpuctl_server.plan_responses import (
     VALIDATED,
     done_message,
-    dry_run_message,
     plan_answer,
     require_all_done,
     unchanged_message,
@@ -278,7 +277,6 @@ def _changed(
     model = document.model
     assert isinstance(model, Workload)
     title = f"{document.kind}/{model.job.name}"
-    said = done_message(title, done)
     return ChangedJob(
         jobId=None if live is None else id_of_workload(live, service.keys),
         name=model.job.name,
@@ -287,7 +285,7 @@ def _changed(
         pool=model.resources.pool,
         status=VALIDATED if dry_run else done,
         createdAt=None if live is None else str(live["metadata"]["creationTimestamp"]),
-        message=dry_run_message(said) if dry_run else said,
+        message=done_message(title, done, dry_run=dry_run),
         plan=plan,
         warnings=submission.warnings,
     )

@@ -24,7 +24,7 @@ from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.job_changes import JobRef, await_shown, job_words, open_job
 from gpuctl_server.merged_answers import visible_job_filter
 from gpuctl_server.mirror.job_board import id_of_workload
-from gpuctl_server.plan_responses import VALIDATED, dry_run_message, plan_answer, unchanged_message
+from gpuctl_server.plan_responses import VALIDATED, plan_answer, unchanged_message
 from gpuctl_server.plan_runs import PlanRun
 from gpuctl_server.service_context import Service
 
@@ -110,7 +110,7 @@ def _suspended(change: ChangeRequest, ref: JobRef, act: SuspendFunction) -> _Sus
     is_planned = change.dry_run and done.changed
     sentence = effect_message(job_words(item), done.message, "" if is_planned else done.effect)
     if change.dry_run:
-        sentence = dry_run_message(sentence) if done.changed else unchanged_message(sentence)
+        sentence = unchanged_message(sentence)
     state = JobState(jobId=id_of_workload(live, service.keys), status=status, message=sentence)
     return _Suspended(state, workload_of(item.job), done.changed)
 

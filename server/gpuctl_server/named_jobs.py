@@ -29,7 +29,7 @@ from gpuctl_server.job_lookups import require_access
 from gpuctl_server.job_pausing import SuspendFunction, pausing_with, resuming_with
 from gpuctl_server.job_revisions import rerun_removed
 from gpuctl_server.merged_answers import visible_job_filter
-from gpuctl_server.plan_responses import VALIDATED, dry_run_message, unchanged_message
+from gpuctl_server.plan_responses import VALIDATED, unchanged_message
 from gpuctl_server.plan_runs import PlanRun, await_seen
 
 
@@ -109,9 +109,7 @@ def _suspended(change: ChangeRequest, names: Sequence[str], namespace: str | Non
                 for paused in act(scope, [f"{identity.kind}/{identity.object_name}"], change.service.platform):
                     item = paused_job(paused.job, paused.result)
                     if change.dry_run:
-                        item.message = (
-                            dry_run_message(item.message) if item.changed else unchanged_message(item.message)
-                        )
+                        item.message = unchanged_message(item.message)
                         item.status = VALIDATED
                     done.items.append(item)
                     keys.append(paused.result.key)

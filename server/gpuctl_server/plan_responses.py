@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from gpuctl.api.plan_answers import FAILED, PlanAnswer, answer_value
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.language.masking import redact
-from gpuctl.language.sentences import Sentence, Template, clauses, request_translation, say
+from gpuctl.language.sentences import Sentence, Template, clauses, say, verb_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.merged_answers import merge_hidden
 
 VALIDATED = "validated"
 """Status of an object that a dry run has checked."""
-_WOULD = (r"(^| )(?:is|stays)(?= )", r"\1would be")
-
-
 _DONE = {
-    "created": Template("{object} is created"),
-    "deleted": Template("{object} is deleted"),
-    "replaced": Template("{object} is replaced"),
-    "unchanged": Template("{object} is unchanged"),
-    "updated": Template("{object} is updated"),
+    "created": Template("{object} {be} created"),
+    "deleted": Template("{object} {be} deleted"),
+    "replaced": Template("{object} {be} replaced"),
+    "unchanged": Template("{object} {be} unchanged"),
+    "updated": Template("{object} {be} updated"),
 }
 
 
-def done_message(title: str, done: str) -> Sentence:
-    """Return the message about an object that was ``created``, ``updated`` and so on."""
-    return say(_DONE[done], object=title)
-
-
-def dry_run_message(said: str) -> str:
-    """Return the message of a dry run: ``it is paused`` -> ``it would be paused; nothing is changed``.
-
-    Only English has another form of the verb: a Chinese message begins with the words for a dry run.
-    """
-    return unchanged_message(said if request_translation() else re.sub(*_WOULD, said, count=1))
+def done_message(title: str, done: str, *, dry_run: bool = False) -> Sentence:
+    """Return the message about an object that was ``created``, ``updated`` and so on, or would be."""
+    said = say(_DONE[done], object=title, be=verb_of(dry_run=dry_run))
+    return unchanged_message(said) if dry_run else said
 
 
 def unchanged_message(said: str) -> Sentence:

@@ -31,7 +31,7 @@ from gpuctl_server.http_problems import invalid_query
 from gpuctl_server.job_creation import submitted
 from gpuctl_server.job_pausing import effect_message
 from gpuctl_server.node_labelling import label_changed
-from gpuctl_server.plan_responses import done_message, dry_run_message, pool_created
+from gpuctl_server.plan_responses import done_message, pool_created
 
 RBAC = 'pods is forbidden: User "anna" cannot list resource "pods" in API group "" in the namespace "nlp"'
 NO_MEMORY = {"containers": [{"name": "main"}]}
@@ -146,7 +146,7 @@ MESSAGES: list[tuple[Any, str, str | None]] = [
         "已删除 pool/a",
     ),
     (
-        lambda: dry_run_message(done_message("pool/a", "deleted")),
+        lambda: done_message("pool/a", "deleted", dry_run=True),
         "pool/a would be deleted; nothing is changed",
         "试运行：没有做任何修改；实际执行的结果：已删除 pool/a",
     ),

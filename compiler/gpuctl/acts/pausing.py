@@ -24,7 +24,7 @@ from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
 from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
-from gpuctl.language.sentences import Template, say
+from gpuctl.language.sentences import Template, say, verb_of
 from gpuctl.objects.api_resources import (
     QUEUE_LABEL,
     TRAINING_FORMS,
@@ -191,6 +191,8 @@ def _change(session: Session, workload: Object, change: Callable[[Object], Pause
 
 def _pause(session: Session, live: Object, keys: Records, reason: str | None) -> PauseResult:
     key, spec = key_of(live), live.get("spec") or {}
+    be = verb_of(dry_run=session.dry_run)
+    stays = verb_of(dry_run=session.dry_run, done="stays")
     marked = keys.paused in annotations_of(live)
     if is_scheduled(live):
         return _pause_schedule(session, live, keys, reason)
@@ -202,10 +204,10 @@ def _pause(session: Session, live: Object, keys: Records, reason: str | None) ->
         _patch(session, live, {"metadata": {"annotations": _mark(keys, "0", reason)}})
         _activate(session, resource, item, active=False)
         if spec.get("suspend"):
-            said = say("is paused; it waits no longer in Kueue's queue {queue}", queue=queue_of(live))
+            said = say("{be} paused; it waits no longer in Kueue's queue {queue}", be=be, queue=queue_of(live))
             return PauseResult(key, "paused", True, said, "paused")
         return PauseResult(
-            key, "paused", True, say("is paused; Kueue ends its pods and gives its GPUs to others"), "paused"
+            key, "paused", True, say("{be} paused; Kueue ends its pods and gives its GPUs to others", be=be), "paused"
         )
     if key.kind in TRAININGS:
         if spec.get("suspend") and marked:
@@ -219,8 +221,10 @@ def _pause(session: Session, live: Object, keys: Records, reason: str | None) ->
         )
         _patch(session, live, {"metadata": {"annotations": _mark(keys, "0", reason)}, "spec": {"suspend": True}})
         if running:
-            return PauseResult(key, "paused", True, _ends(running) + lasts, "gpus-freed")
-        return PauseResult(key, "paused", True, say("stays suspended until it is resumed{lasts}", lasts=lasts))
+            return PauseResult(key, "paused", True, _ends(running, be) + lasts, "gpus-freed")
+        return PauseResult(
+            key, "paused", True, say("{stays} suspended until it is resumed{lasts}", stays=stays, lasts=lasts)
+        )
     count = int(spec.get("replicas", 1))
     if not count and marked:
         return PauseResult(key, "paused", False, say("is paused already"), "paused")
@@ -228,8 +232,8 @@ def _pause(session: Session, live: Object, keys: Records, reason: str | None) ->
         _patch_scaler(session, scaler, pause_patch(scaler, keys.paused))
     _patch(session, live, {"metadata": {"annotations": _mark(keys, str(count), reason)}, "spec": {"replicas": 0}})
     if count:
-        return PauseResult(key, "paused", True, _ends(count), "gpus-freed")
-    return PauseResult(key, "paused", True, say("stays at 0 replicas until it is resumed"))
+        return PauseResult(key, "paused", True, _ends(count, be), "gpus-freed")
+    return PauseResult(key, "paused", True, say("{stays} at 0 replicas until it is resumed", stays=stays))
 
 
 def _mark(keys: Records, replicas: str | None = None, reason: str | None = None) -> dict[str, str | None]:
@@ -244,9 +248,9 @@ def _pause_schedule(session: Session, live: Object, keys: Records, reason: str |
     _patch(session, live, {"metadata": {"annotations": _mark(keys, "0", reason)}, "spec": {"suspend": True}})
     running = [item["name"] for item in (live.get("status") or {}).get("active") or []]
     said = say("; its unfinished run {runs:and} continues", runs=running) if running else ""
-    return PauseResult(
-        key, "paused", True, say("is paused: no further run starts until it is resumed{runs}", runs=said), "paused"
-    )
+    be = verb_of(dry_run=session.dry_run)
+    message = say("{be} paused: no further run starts until it is resumed{runs}", be=be, runs=said)
+    return PauseResult(key, "paused", True, message, "paused")
 
 
 def _resume_schedule(session: Session, live: Object, keys: Records) -> PauseResult:
@@ -255,16 +259,19 @@ def _resume_schedule(session: Session, live: Object, keys: Records) -> PauseResu
         return _not_paused(session, live, annotations_of(live).get(keys.paused), keys)
     _patch(session, live, {"metadata": mark, "spec": {"suspend": False}})
     # The controller starts the latest missed run, if its deadline has not passed.
-    return PauseResult(key, "resumed", True, say("is resumed; if a run was due during the pause, one starts now"))
+    be = verb_of(dry_run=session.dry_run)
+    message = say("{be} resumed; if a run was due during the pause, one starts now", be=be)
+    return PauseResult(key, "resumed", True, message)
 
 
-def _ends(pods: int) -> str:
+def _ends(pods: int, be: str) -> str:
     what = say("its pod ends") if pods == 1 else say("its {pods} pods end", pods=pods)
-    return say("is paused; {pods}, which frees the GPUs and removes the logs", pods=what)
+    return say("{be} paused; {pods}, which frees the GPUs and removes the logs", be=be, pods=what)
 
 
 def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseResult:
     key, spec = key_of(live), live.get("spec") or {}
+    be = verb_of(dry_run=session.dry_run)
     remembered = annotations_of(live).get(keys.paused)
     if is_scheduled(live):
         return _resume_schedule(session, live, keys)
@@ -278,18 +285,18 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
             return PauseResult(key, "resumed", False, say("is not paused; {waits}", waits=waits))
         _activate(session, resource, item, active=True)
         _patch(session, live, {"metadata": {"annotations": _mark(keys)}})
-        return _resumed(key, waits, say(_ADMITTED))
+        return _resumed(key, be, waits, say(_ADMITTED))
     report_finished_indexes(session, live)
     if is_held(live) and kueue_resources(session) is not None:
         labels = {QUEUE_LABEL: queue_of(live)}
         gone = {**_mark(keys), HELD_QUEUE: None, FINISHED_INDEXES: None}
         _patch(session, live, {"metadata": {"labels": labels, "annotations": gone}})
-        return _resumed(key, waits, say(_ADMITTED))
+        return _resumed(key, be, waits, say(_ADMITTED))
     if is_waiting(live, keys):
         if remembered is None:
             return PauseResult(key, "resumed", False, say("is not paused; {waits}", waits=waits))
         _patch(session, live, {"metadata": {"annotations": _mark(keys)}})
-        return PauseResult(key, "resumed", True, say("is resumed; {waits}", waits=waits))
+        return PauseResult(key, "resumed", True, say("{be} resumed; {waits}", be=be, waits=waits))
     if key.kind in TRAININGS:
         if not spec.get("suspend"):
             return _not_paused(session, live, remembered, keys)
@@ -297,7 +304,7 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
         refusal = _refusal(session, live)
         gone = {**_mark(keys), FINISHED_INDEXES: None}
         _patch(session, live, {"metadata": {"annotations": gone}, "spec": {"suspend": False}})
-        return _resumed(key, refusal or waits, say("it starts from its beginning, or its last checkpoint"))
+        return _resumed(key, be, refusal or waits, say("it starts from its beginning, or its last checkpoint"))
     if spec.get("replicas", 1):
         return _not_paused(session, live, remembered, keys)
     tracker = pause_undone_by(live)
@@ -325,22 +332,22 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
     for scaler in _autoscalers(session, live):
         _patch_scaler(session, scaler, resume_patch(scaler, keys.paused))
     if not refusal and (waits or queue_of(live)):
-        return _resumed(key, waits, say(_ADMITTED))
-    said = say("is resumed with {replicas:replica}", replicas=count)
+        return _resumed(key, be, waits, say(_ADMITTED))
+    said = say("{be} resumed with {replicas:replica}", be=be, replicas=count)
     if refusal:
         return PauseResult(key, "resumed", True, say("{said}; {refusal}", said=said, refusal=refusal))
     return PauseResult(key, "resumed", True, said, "resumed")
 
 
-def _resumed(key: Key, waits: str, otherwise: str) -> PauseResult:
+def _resumed(key: Key, be: str, waits: str, otherwise: str) -> PauseResult:
     """Return the result for a job that was resumed.
 
+    :param be: the verb, of :func:`verb_of`.
     :param waits: why it does not start now, "" if nothing is known against it.
     :param otherwise: when it starts without such a reason.
     """
-    return PauseResult(
-        key, "resumed", True, say("is resumed; {waits}", waits=waits or otherwise), "" if waits else "resumed"
-    )
+    message = say("{be} resumed; {waits}", be=be, waits=waits or otherwise)
+    return PauseResult(key, "resumed", True, message, "" if waits else "resumed")
 
 
 def _autoscalers(session: Session, live: Object) -> list[Object]:
@@ -377,7 +384,12 @@ def _not_paused(session: Session, live: Object, remembered: str | None, keys: Re
     """Remove the mark of a pause that another client ended: it would hide replicas from the next apply."""
     if remembered is not None:
         _patch(session, live, {"metadata": {"annotations": _mark(keys)}})
-        return PauseResult(key_of(live), "resumed", True, say("runs already; the mark of its pause is removed"))
+        return PauseResult(
+            key_of(live),
+            "resumed",
+            True,
+            say("runs already; the mark of its pause {be} removed", be=verb_of(dry_run=session.dry_run)),
+        )
     return PauseResult(key_of(live), "resumed", False, say("is not paused"))
 
 

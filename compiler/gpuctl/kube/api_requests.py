@@ -71,7 +71,7 @@ class ApiRequests:
         self._transport = connection.transport
         self._threads = threads
         self._alone = alone
-        self._dry_run = dry_run
+        self.dry_run = dry_run
         self._executor: ThreadPoolExecutor | None = None
         self._executor_lock = threading.Lock()
         self._closed = False
@@ -126,7 +126,7 @@ class ApiRequests:
         :raises ApiError: the response is an error.
         :raises ConnectionFailed: no response.
         """
-        if self._dry_run and method != "GET":
+        if self.dry_run and method != "GET":
             query = {**(query or {}), "dryRun": "All"}
             if method == "DELETE":
                 # The API server reads the options of a deletion from the body if there is one.

@@ -56,6 +56,11 @@ def request_translation() -> Translation | None:
     return _request.get()
 
 
+def verb_of(*, dry_run: bool, done: str = "is") -> str:
+    """Return the English verb of a change: ``done``, or ``would be`` in a dry run. Chinese sentences do not use it."""
+    return "would be" if dry_run else done
+
+
 def say(template: str, /, **values: object) -> Sentence:
     """Return a sentence with values, in the language of the context."""
     translation = request_translation()
