@@ -408,7 +408,7 @@ class Settings:
 
     def queue_of(self, pool: str) -> str | None:
         """Return the Kueue LocalQueue of a pool's trainings; None if it has none."""
-        return self.platform.training.queue.get(pool)
+        return self._platform.training.queue.get(pool) if self._platform is not None else None
 
     @property
     def has_queue_priorities(self) -> bool:
