@@ -36,7 +36,6 @@ def _without_rule(name: str) -> Patch:
 
     def without(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(scheduling, "RULES", left)
-        patch.setattr(scheduling, "_BESIDE_ROOM", [rule for rule in left if rule not in scheduling.ROOM])
         if name in (rule.name for rule in scheduling.ROOM):
             patch.setattr(scheduling, "_has_pod_slot" if name == "pods" else "_has_resources", lambda *_: True)
 

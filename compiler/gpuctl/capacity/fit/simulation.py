@@ -14,7 +14,7 @@ from gpuctl.capacity.pods.cluster_model import ClusterModel
 from gpuctl.capacity.scheduler.cluster_state import PodGroup
 from gpuctl.capacity.scheduler.preemption import Eviction, find_eviction
 from gpuctl.capacity.scheduler.scheduler_model import IncomingPod, NodeInfo, PlacedPod
-from gpuctl.capacity.scheduler.scheduling import count_neighbours, failing_rule, has_room, may_run, updated_counts
+from gpuctl.capacity.scheduler.scheduling import count_neighbours, failing_rule, may_run, updated_counts
 from gpuctl.capacity.scheduler.scoring import NodeRanks, resource_score
 from gpuctl.capacity.scheduler.suitable_nodes import SuitableNodes, scheduling_key
 
@@ -35,9 +35,8 @@ class QueuedPod:
 class _PodKind:
     """Identical pods, and cached results for the nodes.
 
-    ``alone``: each node can be judged by itself; ``by_amounts``: by its amounts only. ``rooms`` has the score of each
-    node with room, ``evictions`` the eviction that makes room on a node. ``rooms_at``, ``evictions_at`` and ``counted``
-    are the number of node changes that the caches include; -1 if not computed.
+    ``alone``: each node can be judged by itself. ``rooms`` has the score of each node with room. ``rooms_at`` and
+    ``counted`` are the number of node changes that ``rooms`` and ``census`` include; -1 if not computed.
     """
 
     def __init__(
@@ -58,14 +57,11 @@ class _PodKind:
         pod = incoming.pod
         repelled = any(term.matches(pod) for other in others for term in other.anti_affinity)
         self.alone = not (incoming.has_neighbours or repelled)
-        self.by_amounts = self.alone and not (pod.ports or pod.volumes)
         self.census = count_neighbours(incoming, () if self.alone else node_infos)
         self.counted = now
         self.ranks = NodeRanks(incoming, [node_infos[place].node for place in nodes], nodes)
         self.rooms: dict[int, int] = {}
-        self.evictions: dict[int, Eviction] = {}
         self.rooms_at = -1
-        self.evictions_at = -1
         self.failed_at = -1
 
 
@@ -192,39 +188,27 @@ class SchedulerRun:
             for _, before, now in self._changes[kind.counted :]:
                 kind.census = updated_counts(kind.census, kind.incoming, before, now)
             kind.counted = len(self._changes)
-        for place in self._nodes_to_check(kind, kind.rooms_at):
+        for place in self._nodes_to_check(kind):
             node_info = self.node_infos[place]
-            if self._fits(kind, node_info):
+            if may_run(kind.incoming, node_info, kind.census):
                 kind.rooms[place] = resource_score(kind.incoming.pod, node_info)
             else:
                 kind.rooms.pop(place, None)
         kind.rooms_at = len(self._changes)
 
-    def _nodes_to_check(self, kind: _PodKind, since: int) -> Iterable[int]:
-        """Return the nodes to check again after a number of changes."""
+    def _nodes_to_check(self, kind: _PodKind) -> Iterable[int]:
+        """Return the nodes that may have or lack room since the last update."""
+        since = kind.rooms_at
         if since < 0 or (since < len(self._changes) and not kind.alone):
             return kind.nodes
         return {place for place, _, _ in self._changes[since:] if place in kind.open_to}
 
-    @staticmethod
-    def _fits(kind: _PodKind, node_info: NodeInfo) -> bool:
-        if kind.by_amounts:
-            return has_room(kind.incoming, node_info)
-        return may_run(kind.incoming, node_info, kind.census)
-
     def _cheapest_eviction(self, kind: _PodKind) -> tuple[int, Eviction] | None:
         """Return the node on which evicting costs least. Source: ``preemption.go``, SelectCandidate."""
-        for place in self._nodes_to_check(kind, kind.evictions_at):
-            found = self._eviction(kind, self.node_infos[place])
-            if found is None:
-                kind.evictions.pop(place, None)
-            else:
-                kind.evictions[place] = found
-        kind.evictions_at = len(self._changes)
-        if not kind.evictions:
-            return None
+        found = ((place, self._eviction(kind, self.node_infos[place])) for place in kind.nodes)
+        possible = [(place, eviction) for place, eviction in found if eviction is not None]
         order = -1 if self._last else 1
-        return min(kind.evictions.items(), key=lambda item: (item[1].cost, order * item[0]))
+        return min(possible, key=lambda item: (item[1].cost, order * item[0]), default=None)
 
     def _eviction(self, kind: _PodKind, node_info: NodeInfo) -> Eviction | None:
         incoming = kind.incoming
@@ -235,8 +219,6 @@ class SchedulerRun:
         for name, amount in incoming.pod.requests.items():
             if amount > has.get(name, 0) - used.get(name, 0) + lower.get(name, 0):
                 return None
-        if kind.by_amounts:
-            return find_eviction(incoming, node_info, lambda left: has_room(incoming, left), self._budgets)
         rule = failing_rule(incoming, node_info, kind.census)
         if rule is None or not rule.resolvable:
             return None

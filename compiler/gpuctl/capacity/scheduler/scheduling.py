@@ -263,7 +263,6 @@ def rules_named(*names: str) -> list[SchedulingRule]:
 
 ROOM = rules_named("pods", "resources")
 """The rules about the amounts that pods leave free."""
-_BESIDE_ROOM = [rule for rule in RULES if rule not in ROOM]
 
 
 def node_rules() -> list[SchedulingRule]:
@@ -296,4 +295,4 @@ def has_room(incoming: IncomingPod, node_info: NodeInfo) -> bool:
 
 def may_run(incoming: IncomingPod, node_info: NodeInfo, counted: NeighbourCounts) -> bool:
     """Return True if no rule excludes a node. Most nodes have no room, which is the cheapest to check."""
-    return has_room(incoming, node_info) and all(rule.holds(incoming, node_info, counted) for rule in _BESIDE_ROOM)
+    return has_room(incoming, node_info) and failing_rule(incoming, node_info, counted) is None
