@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from gpuctl.capacity.fit.shortage import ResourceBalance, eligible_nodes, resource_balance
-from gpuctl.capacity.fit.verdicts import Verdict
 from gpuctl.capacity.pods.cluster_model import ClusterModel
 from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.pods.quota_admission import QuotaAdmission
@@ -30,7 +29,6 @@ class ComponentInput:
     selectable_nodes: list[NodeInfo] = field(default_factory=list)
     all_nodes: list[NodeInfo] = field(default_factory=list)
     open_nodes: dict[object, list[int]] = field(default_factory=dict)
-    verdicts_when_empty: dict[object, tuple[Verdict, str]] = field(default_factory=dict)
     balances: dict[object, ResourceBalance] = field(default_factory=dict)
     start_states: dict[int, ClusterState] = field(default_factory=dict)
 

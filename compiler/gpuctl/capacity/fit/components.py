@@ -116,8 +116,6 @@ class _UnionFind:
 
     def __init__(self, size: int) -> None:
         self._parents = list(range(size))
-        # Lists that are joined already. They are kept alive, so that their ids are not reused.
-        self._done: dict[int, Sequence[int]] = {}
 
     def root(self, number: int) -> int:
         while self._parents[number] != number:
@@ -129,11 +127,6 @@ class _UnionFind:
         self._parents[self.root(one)] = self.root(other)
 
     def join_all(self, own: int, others: Iterable[int]) -> None:
-        if isinstance(others, list):
-            if id(others) in self._done:
-                others = others[:1]
-            else:
-                self._done[id(others)] = others
         for other in others:
             self.join(own, other)
 

@@ -29,7 +29,6 @@ from gpuctl.capacity.scheduler.scheduling import (
     node_rules,
     nodes_that_pass,
 )
-from gpuctl.capacity.scheduler.suitable_nodes import scheduling_key
 from gpuctl.language.sentences import Template, clauses, say
 
 _FOLLOWED = 4096
@@ -268,7 +267,7 @@ def verdict_without_room(
     component: ComponentInput, demand: Demand, admission: QuotaAdmission, found: ResourceBalance, starts: int
 ) -> tuple[Verdict, str]:
     """Return the verdict and reason of a job that does not fit now."""
-    empty, why = _cached_verdict_when_empty(component, demand)
+    empty, why = _verdict_when_empty(component, demand)
     if empty == "never":
         # A full quota is not the reason: raising or freeing it would not help.
         return "never", clauses(why, *(admission.refusals if admission.is_permanent else ()))
@@ -280,17 +279,8 @@ def verdict_without_room(
     return empty, why
 
 
-def _cached_verdict_when_empty(component: ComponentInput, demand: Demand) -> tuple[Verdict, str]:
-    """Return whether a job fits if only pods that stay on their nodes run (DaemonSets, static pods), and why not."""
-    key = tuple((scheduling_key(group.incoming), number) for group, number in demand.groups)
-    if any(group.incoming.terms for group, _ in demand.groups):
-        return _verdict_when_empty(component, demand)
-    if key not in component.verdicts_when_empty:
-        component.verdicts_when_empty[key] = _verdict_when_empty(component, demand)
-    return component.verdicts_when_empty[key]
-
-
 def _verdict_when_empty(component: ComponentInput, demand: Demand) -> tuple[Verdict, str]:
+    """Return whether a job fits if only pods that stay on their nodes run (DaemonSets, static pods), and why not."""
     number = place_pods(component.daemon_state, demand.groups, ()).number
     if number is None:
         return "unknown", say("even in an empty cluster it depends on which nodes the scheduler chooses first")

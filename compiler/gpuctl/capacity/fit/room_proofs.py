@@ -14,10 +14,6 @@ class RoomProofs:
         self._component = component
         self._rooms: dict[object, RoomCount] = {}
         self._known: dict[tuple[int, bool], bool] = {}
-        # With anti-affinity in the cluster, pods with different labels are not identical.
-        self._apart = any(node_info.repelling for node_info in component.cluster.node_infos) or any(
-            pod.anti_affinity for _, pod in component.cluster.nominated
-        )
         groups = [group for demand in component.demands for group, _ in demand.groups]
         bold = [group.incoming.pod.priority for group in groups if group.incoming.preempts]
         residents = [
@@ -92,19 +88,6 @@ class RoomProofs:
         return all(room.known and not room.total for room in rooms)
 
     def _rooms_of(self, group: PodGroup) -> RoomCount:
-        own = group.incoming.pod
-        start, open_to = self._component.start_state(own.priority), self._component.open_to(group.incoming)
-        labels = (own.namespace, frozenset(own.labels.items())) if self._apart else None
-        # The component keeps states and node lists alive, so their ids are not reused.
-        key = (
-            id(start),
-            id(open_to),
-            group.is_independent,
-            frozenset(own.requests.items()),
-            own.ports,
-            own.volumes,
-            labels,
-        )
-        if key not in self._rooms:
-            self._rooms[key] = RoomCount(start, group, open_to)
-        return self._rooms[key]
+        if group.number not in self._rooms:
+            self._rooms[group.number] = RoomCount(self._component.start_state(group.incoming.pod.priority), group)
+        return self._rooms[group.number]

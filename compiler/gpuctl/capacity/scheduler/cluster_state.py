@@ -174,11 +174,8 @@ def _class(index: int, node_info: NodeInfo, named_hosts: bool) -> Hashable:
     return labels, room, str(node.taints), node.unschedulable, HOST_NAME in node.labels
 
 
-def pods_that_fit(node_info: NodeInfo, group: PodGroup, most: int, *, is_open: bool = False) -> int:
-    """Return how many pods of an independent group fit on a node, at most ``most``.
-
-    :param is_open: the node rules hold; only its pods can exclude the group. Otherwise they are checked.
-    """
+def pods_that_fit(node_info: NodeInfo, group: PodGroup, most: int) -> int:
+    """Return how many pods of an independent group fit on a node, at most ``most``."""
     pod = group.incoming.pod
     number = min(most, node_info.free("pods"))
     has, used = node_info.node.allocatable, node_info.used
@@ -187,7 +184,6 @@ def pods_that_fit(node_info: NodeInfo, group: PodGroup, most: int, *, is_open: b
             return 0
         number = min(number, (has.get(name, 0) - used.get(name, 0)) // amount)
     # Amounts exclude most nodes and are the cheapest to check.
-    all_told = is_open and not (pod.ports or pod.volumes)
-    if number <= 0 or (not all_told and not may_run(group.incoming, node_info, NO_NEIGHBOURS)):
+    if number <= 0 or not may_run(group.incoming, node_info, NO_NEIGHBOURS):
         return 0
     return 1 if pod.ports else number

@@ -199,11 +199,10 @@ def _departures(state: ClusterState) -> Iterator[frozenset[int]]:
 class RoomCount:
     """The room for a group's pods on the nodes of a state, and how much of it other pods can take.
 
-    Not ``known``: the room depends on more than one node at a time. ``open_to``: numbers of the nodes that pass the
-    node rules, if already known.
+    Not ``known``: the room depends on more than one node at a time.
     """
 
-    def __init__(self, state: ClusterState, group: PodGroup, open_to: Sequence[int] | None = None) -> None:
+    def __init__(self, state: ClusterState, group: PodGroup) -> None:
         self._pod = group.incoming.pod
         self.total = 0
         self._spares: dict[str, int] = {}
@@ -212,8 +211,8 @@ class RoomCount:
             return
         wanted = {**self._pod.requests, "pods": 1}
         self._alike: dict[str, set[str]] = {}
-        for node_info in state.node_infos if open_to is None else map(state.node_info, open_to):
-            room = pods_that_fit(node_info, group, _MANY, is_open=open_to is not None)
+        for node_info in state.node_infos:
+            room = pods_that_fit(node_info, group, _MANY)
             if not room:
                 continue
             for names in node_info.node.shared:

@@ -207,21 +207,15 @@ class NodeInfo:
             return self.node.allocatable.get("pods", 0) - len(self.pods)
         return self.node.allocatable.get(name, 0) - self.used.get(name, 0)
 
-    @cached_property
-    def _held(self) -> dict[str, list[tuple[tuple[str, str, int], int]]]:
-        return {}
-
     def held(self, name: str) -> list[tuple[tuple[str, str, int], int]]:
         """Return a holder (namespace, workload, priority) and an amount for each pod that holds a resource. Each pod
         holds 1 of ``pods``.
         """
-        if name not in self._held:
-            self._held[name] = [
-                ((pod.namespace, _workload(pod), pod.priority), amount)
-                for pod in self.pods
-                if (amount := 1 if name == "pods" else self.node.charged(pod.requests).get(name, 0))
-            ]
-        return self._held[name]
+        return [
+            ((pod.namespace, _workload(pod), pod.priority), amount)
+            for pod in self.pods
+            if (amount := 1 if name == "pods" else self.node.charged(pod.requests).get(name, 0))
+        ]
 
     def with_pod(self, pod: PlacedPod) -> NodeInfo:
         """Return the node with one more pod."""
@@ -247,16 +241,10 @@ class NodeInfo:
         """Return the node with only the pods that stay on it (DaemonSets, static pods)."""
         return NodeInfo(self.node, tuple(pod for pod in self.pods if pod.stays_on_node))
 
-    @cached_property
-    def _below(self) -> dict[int, Units | None]:
-        return {}
-
     def below(self, priority: int) -> Units | None:
         """Return the requests of its pods below a priority, or None if it has no such pods."""
-        if priority not in self._below:
-            lower = [self.node.charged(pod.requests) for pod in self.pods if pod.priority < priority]
-            self._below[priority] = sum_by_key(lower) if lower else None
-        return self._below[priority]
+        lower = [self.node.charged(pod.requests) for pod in self.pods if pod.priority < priority]
+        return sum_by_key(lower) if lower else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from gpuctl.capacity.scheduler.scheduler_model import IncomingPod, NodeInfo
 from gpuctl.capacity.scheduler.scheduling import NO_NEIGHBOURS, SchedulingRule, node_rules
 
 _SELECTING = ("node-selector", "node-affinity", "volumes")
-_AMOUNTS = ("pods", "resources")
 
 
 class SuitableNodes:
@@ -16,41 +15,28 @@ class SuitableNodes:
 
     def __init__(self, node_infos: Sequence[NodeInfo]) -> None:
         self._node_infos = [NodeInfo(node_info.node) for node_info in node_infos]
-        rules = node_rules()
-        self._by_amounts = [rule for rule in rules if rule.name in _AMOUNTS]
-        self._others = [rule for rule in rules if rule.name not in _AMOUNTS]
-        # One node for each distinct ``allocatable``: for amounts the others are the same.
-        alike: dict[object, int] = {}
-        self._alike = [
-            alike.setdefault(frozenset(node_info.node.allocatable.items()), number)
-            for number, node_info in enumerate(self._node_infos)
-        ]
-        self._suiting: dict[object, list[int]] = {}
+        self._rules = node_rules()
         self._open: dict[object, list[int]] = {}
 
     def open_to(self, incoming: IncomingPod) -> list[int]:
         """Return the numbers of the nodes that pass the node rules for a pod and are large enough for it."""
-        selection = *node_selection_key(incoming), str(incoming.tolerations)
-        key = *selection, frozenset(incoming.pod.requests.items())
-        if selection not in self._suiting:
-            self._suiting[selection] = self._kept(incoming, self._others, range(len(self._node_infos)))
+        key = *node_selection_key(incoming), str(incoming.tolerations), frozenset(incoming.pod.requests.items())
         if key not in self._open:
-            large = set(self._kept(incoming, self._by_amounts, set(self._alike)))
-            self._open[key] = [index for index in self._suiting[selection] if self._alike[index] in large]
+            self._open[key] = self._kept(incoming, self._rules)
         return self._open[key]
 
     def selected_by(self, incoming: IncomingPod) -> list[int]:
         """Return the numbers of the nodes that a pod selects, even if taints, cordon or size exclude it."""
         key = node_selection_key(incoming)
         if key not in self._open:
-            rules = [rule for rule in self._others if rule.name in _SELECTING]
-            self._open[key] = self._kept(incoming, rules, range(len(self._node_infos)))
+            self._open[key] = self._kept(incoming, [rule for rule in self._rules if rule.name in _SELECTING])
         return self._open[key]
 
-    def _kept(self, incoming: IncomingPod, rules: Sequence[SchedulingRule], numbers: Iterable[int]) -> list[int]:
-        node_infos = self._node_infos
+    def _kept(self, incoming: IncomingPod, rules: Sequence[SchedulingRule]) -> list[int]:
         return [
-            index for index in numbers if all(rule.holds(incoming, node_infos[index], NO_NEIGHBOURS) for rule in rules)
+            index
+            for index, node_info in enumerate(self._node_infos)
+            if all(rule.holds(incoming, node_info, NO_NEIGHBOURS) for rule in rules)
         ]
 
 
