@@ -219,23 +219,12 @@ class NodeInfo:
 
     def with_pod(self, pod: PlacedPod) -> NodeInfo:
         """Return the node with one more pod."""
-        more = NodeInfo(self.node, (*self.pods, pod))
-        if "used" in self.__dict__:
-            # Reuse the sum: for nodes with many pods computing it dominates the cost.
-            more.__dict__["used"] = sum_by_key((self.used, self.node.charged(pod.requests)))
-        return more
+        return NodeInfo(self.node, (*self.pods, pod))
 
     def without(self, pods: Iterable[PlacedPod]) -> NodeInfo:
         """Return the node without some of its pods."""
-        gone = {id(pod): pod for pod in pods}
-        fewer = NodeInfo(self.node, tuple(pod for pod in self.pods if id(pod) not in gone))
-        if "used" in self.__dict__ and len(fewer.pods) + len(gone) == len(self.pods):
-            used = dict(self.used)
-            for pod in gone.values():
-                for name, amount in self.node.charged(pod.requests).items():
-                    used[name] -= amount
-            fewer.__dict__["used"] = used
-        return fewer
+        gone = set(map(id, pods))
+        return NodeInfo(self.node, tuple(pod for pod in self.pods if id(pod) not in gone))
 
     def when_empty(self) -> NodeInfo:
         """Return the node with only the pods that stay on it (DaemonSets, static pods)."""
