@@ -177,6 +177,9 @@ def _start_processes(
 ) -> None:
     """Start the processes of a node by torchrun, where `srun` started one for each GPU."""
     tasks = _tasks(body, step)
+    if tasks > 1 and _has_launcher(program):
+        note = f"a pod starts one launcher, for all processes of the node; srun starts {tasks}"
+        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
     if tasks <= 1 or _has_launcher(program):
         return
     found = python_script([word.text for word in program])
@@ -306,6 +309,11 @@ def remove_launcher_options(body: BodyState, program: tuple[BodyWord, ...]) -> N
         value = word_value(raw, body.values)
         # The name of an option is known, even if its value is not.
         known.append(raw if value is None and raw.startswith("-") else value)
+    is_known = not any(word is None or re.match(r"\$|--(?:nnodes|standalone)\b", word) for word in known)
+    if body.facts.nodes > 1 and not body.facts.on_every_node and is_known:
+        note = "the nodes train together, as gpuctl sets `--nnodes`; without it, torchrun of each node is on its own"
+        lines = body.line(program[0].start), body.line(program[-1].end - 1)
+        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
     found = set_by_gpuctl(known, body.facts.nodes, body.facts.gpus)
     for place in found.places if found is not None else ():
         body.edits.replace(program[place - 1].end, program[place].end, "")

@@ -50,7 +50,7 @@ _SETUP_FILE = (
     r"[\w.-]*modules[\w.-]*\.sh|init/bash|setup-env\.sh)$"
 )
 _TOOL = r"\b(?:conda|mamba|micromamba)\b"
-_HOOK = rf"(?s)\A(?:(?!{_TOOL}).)*{_TOOL}.*\b(?:hook|activate)\b|/(?:conda|micromamba)\b"
+_HOOK = rf"(?s)\A(?:(?!{_TOOL}).)*{_TOOL}.*\b(?:hook|activate)\b|/(?:conda|micromamba)\b|__(?:conda|mamba)_setup\b"
 _SMALL = """
 . : [ [[ break cat cd clear continue date declare echo env exit export hostname id let local ls mkdir nvidia-smi popd
 printenv printf pushd pwd read readonly return set shift shopt sleep source test trap true typeset ulimit umask uname

@@ -19,11 +19,12 @@ from gpuctl.importing.slurm.text_places import single_quoted_parts
 NO_HOSTS = "pods have no list of hosts; the first is `MASTER_ADDR`"
 # Variables that a shell or a usual image sets, or that a script adds to.
 _USUAL = """
-BASH_SOURCE CUDA_HOME CUDA_VISIBLE_DEVICES EUID FUNCNAME HOSTNAME IFS LD_LIBRARY_PATH LD_PRELOAD LINENO OLDPWD OPTARG
-OPTIND PATH PIPESTATUS PPID PWD PYTHONPATH RANDOM REPLY SECONDS SHLVL UID
+BASH_SOURCE BASH_VERSION CUDA_HOME CUDA_VISIBLE_DEVICES EUID FUNCNAME HOSTNAME IFS LD_LIBRARY_PATH LD_PRELOAD LINENO
+OLDPWD OPTARG OPTIND PATH PIPESTATUS PPID PWD PYTHONPATH RANDOM REPLY SECONDS SHLVL UID
 """
 _SET_IN_SHELL = frozenset(_USUAL.split()) | RESERVED_ENV
 _USED = r"(?<!\\)\$\{?([A-Za-z_]\w*)\b(?!:?[-=+])"
+_LOOP = r"(?m)^[ \t]*for[ \t]+\w+[ \t]+in[ \t][^\n]*"
 _ARGUMENT = r"(?<![\\\w])\$(?:[1-9@*#]|\{[1-9@*][^}]*\})"
 _OWN_FILE = r"(?<![\\\w])\$(?:0\b|\{0[^}]*\}|\{BASH_SOURCE(?:\[0\])?[^}]*\})"
 _SHELL_SCRIPT = r"(?:\S*/)?(?:bash|sh|zsh)(?: -\S+)* -\w*c\Z"
@@ -97,6 +98,9 @@ class ScriptLines:
                     continue
                 for part in single_quoted_parts(self.body.raw(word)):
                     edits.blank(word.start + part.start, word.start + part.stop)
+        for match in re.finditer(_LOOP, self.body.text):
+            for part in single_quoted_parts(match[0]):
+                edits.blank(match.start() + part.start, match.start() + part.stop)
         for number, text in enumerate(edits.result().split("\n"), self.first_line):
             if number not in self.removed and not text.lstrip().startswith("#"):
                 yield number, text

@@ -94,6 +94,8 @@ _OF_INFINIBAND = r"(?P<host>\$\{MASTER_ADDR\}[\"']?|\$MASTER_ADDR[\"'])i(?=[:\"'
 _OWN = r"(?m)^[ \t]*(?:(?:export|readonly|local|declare(?:[ \t]+-\w+)*)[ \t]+)?(SLURM_\w+)=(?!\S*\$\{?\1\b)"
 """A variable that a script sets, though its name is like Slurm's."""
 _GPUS_OF_JOB = r"[\"${}:-]*(?:(?:SLURM_(?:JOB|STEP)_GPUS|GPU_DEVICE_ORDINAL)[\"${}:-]*)+"
+_PRINTS = r"[ \t]*(?:echo|printf)\b"
+_LONGEST_START = 40
 _UNSET = r"\bunset[ \t][^\n;&|]*"
 _ARITHMETIC = r"\(\((?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\))*\)\)"
 """A sum of the shell, where variables need no dollar sign."""
@@ -220,6 +222,8 @@ def _rename(body: str, facts: SlurmFacts, changes: list[VariableChange]) -> str:
             return literal[name]
         if not is_value and (not name.isupper() or re.match(r"/", body[match.end() :][:1])):
             # A file or directory, such as `SLURM_logs`.
+            return match[0]
+        if not is_value and re.match(_PRINTS, body[body.rfind("\n", 0, match.start()) + 1 :][:_LONGEST_START]):
             return match[0]
         if name in own or (name == "SLURM_ARRAY_TASK_ID" and facts.array is not None):
             return match[0]
