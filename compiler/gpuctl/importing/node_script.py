@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 
+from gpuctl.frontend.shell import read_command
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Unreadable
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.slurm.body_facts import BodyFacts
+from gpuctl.importing.slurm.body_facts import COMMAND, BodyFacts
 from gpuctl.importing.slurm.script_body import ScriptBody
 from gpuctl.importing.slurm.script_edits import VariableChange
 from gpuctl.importing.slurm.slurm_variables import Replaced
@@ -85,3 +87,7 @@ def convert_node_script(
     )
     srun = SrunOptions(draft, ledger, keeps_image=True)
     ScriptBody(written, Replaced(text, changes, frozenset()), facts, draft, srun, known=known).convert().write(ledger)
+    command = draft.get(COMMAND)
+    if command and command[:1] != [shell] and read_command(command[0]).needs_shell:
+        # A single command that is a part of the shell, such as `source`, is no program.
+        command[:] = [shell, "-c", shlex.join(command)]
