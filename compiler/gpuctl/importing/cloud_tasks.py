@@ -126,11 +126,7 @@ def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, draft
             note = f"pods do not have `{lost[0]}`, which the value names"
             tree.changed(("envs", key), f"environment.env.{key}", note)
     task.variables(("envs",), without=_OF_REGISTRY)
-    for key in tree.keys(("volumes",)):
-        claim = tree.text(("volumes", key)) or tree.text(("volumes", key, "name"))
-        if claim is not None and key.startswith("/"):
-            draft.append("storage.workdirs", {"path": key, "pvc": {"claim": claim}}, tree.line(("volumes", key)))
-            tree.changed(("volumes", key), "storage.workdirs", "a volume is a PersistentVolumeClaim of the namespace")
+    _volumes(tree, draft)
     for key in tree.keys(("secrets",)):
         if tree.node(("secrets", key)) is None:
             tree.dropped_null(("secrets", key), _SECRETS)
@@ -154,6 +150,19 @@ def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, draft
     _pod(tree, draft, given)
     tree.drop_rest(_NOTES)
     return task.missing_values()
+
+
+def _volumes(tree: SourceTree, draft: Draft) -> None:
+    """Take the volumes that exist: their names, or mappings with a name."""
+    for key in tree.keys(("volumes",)):
+        path: Path = ("volumes", key)
+        named = path if tree.text(path) is not None else (*path, "name")
+        claim, sub = tree.text(named), tree.text((*path, "sub_path"))
+        if claim is not None and key.startswith("/"):
+            source = {"claim": claim, **({"subPath": sub} if sub else {})}
+            draft.append("storage.workdirs", {"path": key, "pvc": source}, tree.line(named))
+            tree.changed(named, "storage.workdirs", "a volume is a PersistentVolumeClaim of the namespace")
+            tree.mapped((*path, "sub_path"), "storage.workdirs")
 
 
 def _note_sudo(run: str, tree: SourceTree, draft: Draft) -> None:

@@ -41,7 +41,7 @@ class PodFields:
     """Adds a pod template to a document. ``missing``: numbers of GPUs that it leaves open.
 
     :param base: the path of the template.
-    :param main: the name of the container with the program. Default: the first one.
+    :param main: the name of the container with the program. Default: the first one with GPUs, else the first one.
     """
 
     def __init__(self, tree: SourceTree, base: Path, draft: Draft, given: Given, main: str | None = None) -> None:
@@ -52,7 +52,8 @@ class PodFields:
         self.given = given
         containers: Path = (*self.spec, "containers")
         names = [tree.text((*containers, index, "name")) for index in range(tree.items(containers))]
-        self.main = names.index(main) if main is not None and main in names else 0
+        with_gpus = [index for index in range(len(names)) if _has_gpus(tree, (*containers, index, "resources"))]
+        self.main = names.index(main) if main is not None and main in names else next(iter(with_gpus), 0)
         self.container: Path = (*containers, self.main)
         self.resources: Path = (*self.container, "resources")
         self.patch = PodPatch(tree, draft)
@@ -300,6 +301,12 @@ class PodFields:
                 return
         if self.tree.typed(path) not in (None, {}, []):
             self.patch.field(path, name)
+
+
+def _has_gpus(tree: SourceTree, resources: Path) -> bool:
+    """Return True if a container requests whole GPUs or slices of them."""
+    names = [name for group in ("limits", "requests") for name in tree.keys((*resources, group))]
+    return any(name in GPU_RESOURCES or re.match(_SLICE, name) is not None for name in names)
 
 
 def is_same(tree: SourceTree, first: Path, second: Path, without: Collection[str] = ()) -> list[Path]:
