@@ -28,6 +28,9 @@ _FIELDS = {
 }
 """Begin of a field of the nodes of a group -> that of its role."""
 _OF_JOB = ("environment.workdir", "job.master_port")
+"""Fields that roles have from the job."""
+_NOT_OF_ROLE = ("environment.args", "environment.image", "podPatch", "storage")
+"""Fields that commands of containers set, and that the groups of one job share."""
 _NOTES = {
     r"^resources\.disk": "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
     r"^ports": "write `roles[].ports`",
@@ -86,9 +89,11 @@ def take_groups(raw: RawDocument, tree: SourceTree, task: TaskFields, shell: str
         _take_commands(groups, index, shell, task.draft)
     if any(len({group.draft.get(path) for group in groups}) > 1 for path in _OF_JOB):
         return False
+    if any(group.draft.get(path) is not None for group in groups for path in _NOT_OF_ROLE):
+        return False
     draft = task.draft
     for path in _OF_JOB:
-        if (value := groups[0].draft.get(path)) is not None and draft.get(path) is None:
+        if (value := groups[0].draft.get(path)) is not None:
             draft.set(path, value)
     tree.take_apart(("groups",))
     roles = [group.role() for group in groups]
