@@ -32,6 +32,10 @@ class ServicePorts:
         self.draft = draft
         self.container = pod.container
         self.known = _container_ports(tree, (*pod.container, "ports"))
+        containers: Path = pod.container[:-1]
+        others = [(*containers, index, "ports") for index in range(tree.items(containers)) if index != pod.main]
+        self.named = [*self.known, *(port for path in others for port in _container_ports(tree, path))]
+        """Ports that a Service can name, also those of other containers."""
         self.main: ContainerPort | None = self.known[0] if self.known else None
         self.extra: list[dict[str, Any]] = []
 
@@ -53,7 +57,7 @@ class ServicePorts:
         number = whole_number(text)
         if number is not None or text is None:
             return number
-        return next((port.number for port in self.known if port.name == text), None)
+        return next((port.number for port in self.named if port.name == text), None)
 
     def _target(self, service: SourceTree, path: Path) -> ContainerPort | None:
         """Return the port in the container that a port of a Service is about; None if it is not known."""
