@@ -148,7 +148,7 @@ MESSAGES: list[tuple[Any, str, str | None]] = [
     (
         lambda: done_message("pool/a", "deleted", dry_run=True),
         "pool/a would be deleted; nothing is changed",
-        "试运行：没有做任何修改；实际执行的结果：已删除 pool/a",
+        "试运行：没有做任何修改；实际执行时：已删除 pool/a",
     ),
     (
         lambda: no_such("pool", "b", ["alpha", "beta"], "`x` makes one").hint,

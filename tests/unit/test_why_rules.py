@@ -123,6 +123,12 @@ def test_sentences_word_numbers_lists_and_spaces_by_language(chinese: Translatio
         "资源池 p 中没有节点带有标签 a",
         "p（q）中没有节点带有标签 a",
     ]
+    assert [say("free {parts}", parts=part) for part in ("node-1 上的 2 GPU", "全部", "")] == [
+        "腾出 node-1 上的 2 GPU",
+        "腾出全部",
+        "腾出",
+    ]
+    assert say("{names:few}", names=["p（q）"] * 4) == "p（q）、p（q）、p（q）等 4 个"
     set_request_translation(None)
     assert [say(template, names=each, **values) for each in names] == [
         "it waits for a",

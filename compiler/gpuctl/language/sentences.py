@@ -99,7 +99,7 @@ class _Chinese(_English):
             text = _joined(text, literal)
             if name is not None:
                 text = _joined(text, self.format_field(kwargs[name], form or ""))
-        return text
+        return text.strip(" ")
 
     def format_field(self, value: Any, format_spec: str) -> Any:
         # Imported here: English texts need neither, and they take 2 ms of a cold start.
@@ -117,7 +117,7 @@ class _Chinese(_English):
         """Return items in a form, such as ``and``."""
         if form.startswith("few"):
             most = _few(form)
-            return "、".join(items[:most]) + (f" 等 {len(items)} 个" if len(items) > most else "")
+            return _joined("、".join(items[:most]), f" 等 {len(items)} 个" if len(items) > most else "")
         if form == "or" and len(items) > 1:
             *others, last = items
             return _joined(_joined("、".join(others), " 或 "), last)
@@ -129,15 +129,15 @@ def _few(form: str) -> int:
 
 
 def _joined(left: str, right: str) -> str:
-    """Return a text and the next part of its template, without a space between two Chinese characters.
+    """Return a text and the next part of its template, with no space between two Chinese characters, else at most one.
 
-    A template has spaces around its values, for names and numbers; a value may be a Chinese phrase instead.
+    A template has spaces around its values, for names and numbers; a value may be a Chinese phrase, or empty.
     """
     before, after = left.rstrip(" "), right.lstrip(" ")
-    is_spaced = len(left + right) > len(before + after)
     near = before[-1:] + after[:1]
     is_wide = re.fullmatch(_CHARACTER * 2, near) or re.match(f"{_SIGN}.|.{_SIGN}", near)
-    return before + after if is_spaced and is_wide else left + right
+    is_spaced = len(left + right) > len(before + after) and not is_wide
+    return f"{before} {after}" if is_spaced else before + after
 
 
 _ENGLISH, _CHINESE = _English(), _Chinese()
