@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from gpuctl.frontend.diagnostics import FieldPath
+from gpuctl.language.sentences import Sentence
 
 
 class PodProblem(NamedTuple):
@@ -16,8 +17,8 @@ class PodProblem(NamedTuple):
     """
 
     path: FieldPath
-    message: str
-    hint: str | None = None
+    message: Sentence
+    hint: Sentence | None = None
     causes: tuple[FieldPath, ...] = ()
     code: str = "GPU219"
 

@@ -25,7 +25,7 @@ from gpuctl.frontend.templates import expand, without_references
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, RawDocument, YamlNode
 from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS, Model
-from gpuctl.language.sentences import Template, say
+from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.spelling import fold, nearest
 
 _CARD_FIELDS = frozenset({"gpu-memory", "gpu-profile", "gpu-share"})
@@ -298,7 +298,7 @@ def _may_refer(text: str) -> bool:
 def _expand_templates(findings: Findings, kind: str, data: dict[str, Any]) -> None:
     """Replace references such as ``{{job.name}}``. A reference that cannot be resolved is reported at its position."""
 
-    def report(path: FieldPath, written: str, message: str, hint: str | None) -> None:
+    def report(path: FieldPath, written: str, message: Sentence, hint: Sentence | None) -> None:
         findings.add("GPU301", message, within(findings.chunk, findings.span(path), written), path, hint)
 
     findings.bad |= expand(data, kind_shape(kind), report)

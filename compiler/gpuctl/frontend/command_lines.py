@@ -11,6 +11,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.shell import simple_commands
 from gpuctl.language.kinds import Job
+from gpuctl.language.sentences import Sentence
 
 _ASSIGNMENT = r"[A-Za-z_]\w*="
 _MAX_DEPTH = 8
@@ -207,7 +208,7 @@ def _program_name(words: tuple[Word, ...]) -> tuple[str, tuple[Word, ...]]:
     return name, words[1:]
 
 
-def diagnostic_at(document: Document, code: str, message: str, word: Word, hint: str | None) -> Diagnostic:
+def diagnostic_at(document: Document, code: str, message: Sentence, word: Word, hint: Sentence | None) -> Diagnostic:
     """Return a warning at a word of a command."""
     diagnostic = document.diagnostic(Severity.WARNING, code, message, word.path, hint)
     return document.within(diagnostic, word.text, word.earlier) if word.in_script else diagnostic

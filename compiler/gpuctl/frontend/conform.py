@@ -61,7 +61,7 @@ def report_wrong_kind(
             advice = say("fill it, or remove the line")
         findings.at_node("GPU205", say("{field} has no value", field=field), node, path, advice, key=key)
         return
-    hint: str | None = None
+    hint: Sentence | None = None
     if expected == SEQUENCE and node.kind == SCALAR:
         hint = _as_list(findings, node, path)
     elif expected == SEQUENCE:
@@ -84,7 +84,7 @@ def report_wrong_kind(
     findings.at_node("GPU202", message, node, path, hint, key=key)
 
 
-def _as_list(findings: Findings, node: YamlNode, path: FieldPath) -> str:
+def _as_list(findings: Findings, node: YamlNode, path: FieldPath) -> Sentence:
     """Return the hint for a single value in place of a list."""
     field = path[-1] if path else ""
     if path[-2:] == ("on", "stop"):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from gpuctl.language.sentences import Template, say
+from gpuctl.language.sentences import Sentence, Template, say
 
 MAX_DIAGNOSTICS = 100
 """Maximum number of diagnostics shown per file; the rest are counted."""
@@ -44,7 +44,7 @@ class SourceSpan(NamedTuple):
 class Related(NamedTuple):
     """A second position that a diagnostic refers to, with its role."""
 
-    message: str
+    message: Sentence
     span: SourceSpan
 
 
@@ -58,10 +58,10 @@ class Diagnostic(NamedTuple):
 
     severity: Severity
     code: str
-    message: str
+    message: Sentence
     span: SourceSpan | None = None
     path: FieldPath = ()
-    hint: str | None = None
+    hint: Sentence | None = None
     related: tuple[Related, ...] = ()
 
     def as_error(self) -> Diagnostic:

@@ -8,6 +8,7 @@ from gpuctl.frontend.variants import Overlay
 from gpuctl.frontend.yaml_reader import recompose
 from gpuctl.frontend.yaml_tree import Chunk, YamlNode
 from gpuctl.language.kinds import WORKLOADS, Model
+from gpuctl.language.sentences import Sentence
 from gpuctl.language.service_block import ServiceBlock
 
 
@@ -93,9 +94,9 @@ class Document:
         self,
         severity: Severity,
         code: str,
-        message: str,
+        message: Sentence,
         path: FieldPath = (),
-        hint: str | None = None,
+        hint: Sentence | None = None,
         *,
         key: bool = False,
         related: tuple[Related, ...] = (),
@@ -152,7 +153,7 @@ class Document:
         """Return the path at which the source has a field of the model."""
         return path
 
-    def _advice(self, hint: str | None) -> str | None:
+    def _advice(self, hint: Sentence | None) -> Sentence | None:
         """Return a hint in the terms of the source."""
         return hint
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, SourceSpan
 from gpuctl.frontend.spans import locate
 from gpuctl.frontend.yaml_tree import SCALAR, Chunk, YamlNode
+from gpuctl.language.sentences import Sentence
 
 
 class Findings:
@@ -25,10 +26,10 @@ class Findings:
     def at_node(
         self,
         code: str,
-        message: str,
+        message: Sentence,
         node: YamlNode,
         path: FieldPath,
-        hint: str | None = None,
+        hint: Sentence | None = None,
         *,
         key: YamlNode | None = None,
         related: tuple[Related, ...] = (),
@@ -40,17 +41,19 @@ class Findings:
             span = self.chunk.span(node)
         self.add(code, message, span, path, hint, related)
 
-    def at_path(self, code: str, message: str, path: FieldPath, hint: str | None = None, *, key: bool = False) -> None:
+    def at_path(
+        self, code: str, message: Sentence, path: FieldPath, hint: Sentence | None = None, *, key: bool = False
+    ) -> None:
         """Add an error at the field with this path, or at its key."""
         self.add(code, message, self.span(path, key=key), path, hint)
 
     def add(
         self,
         code: str,
-        message: str,
+        message: Sentence,
         span: SourceSpan,
         path: FieldPath,
-        hint: str | None = None,
+        hint: Sentence | None = None,
         related: tuple[Related, ...] = (),
     ) -> None:
         """Add an error. The document then has no model."""

@@ -42,9 +42,9 @@ class RoleDocument(Document):
         place = self._places.get(path[:2], path[:2])
         return (*place, *path[2:])
 
-    def _advice(self, hint: str | None) -> str | None:
+    def _advice(self, hint: Sentence | None) -> Sentence | None:
         # In a role, the number of nodes is not among the resources.
-        return hint and hint.replace("`resources.nodes", "`nodes")
+        return Sentence(hint.replace("`resources.nodes", "`nodes")) if hint else hint
 
 
 def _own_places(role: Role, at: FieldPath) -> dict[FieldPath, FieldPath]:

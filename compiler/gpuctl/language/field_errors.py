@@ -6,11 +6,13 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
+from gpuctl.language.sentences import Sentence
+
 ERROR_TYPE = "gpuctl"
 
 
 def field_error(
-    code: str, message: str, hint: str | None = None, path: tuple[str | int, ...] = ()
+    code: str, message: Sentence, hint: Sentence | None = None, path: tuple[str | int, ...] = ()
 ) -> PydanticCustomError:
     """Return an error to raise inside a validator.
 

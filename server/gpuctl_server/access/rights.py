@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from gpuctl.language.names import SYSTEM_NAMESPACE
-from gpuctl.language.sentences import Template, say
+from gpuctl.language.sentences import Sentence, Template, say
 
 Role = Literal["admin", "user", "viewer"]
 ROLES: tuple[Role, ...] = ("admin", "user", "viewer")
@@ -66,7 +66,7 @@ class Decision(NamedTuple):
     """The decision about a request, with a message for the user."""
 
     allowed: bool
-    message: str
+    message: Sentence
 
 
 def granted(name: str, access: AccessRequest) -> Decision:
