@@ -46,10 +46,12 @@ def token_protocol(token: str) -> str:
 
 
 @contextmanager
-def following(served: Served, place: Place, name: str, user: str = "admin", **query: Any) -> Iterator[ClientConnection]:
+def following(
+    served: Served, place: Place, name: str, user: str = "admin", *, language: str = "en", **query: Any
+) -> Iterator[ClientConnection]:
     with connect(
         follow_url(served, place, name, **query),
-        additional_headers=bearer_header(served, user),
+        additional_headers=bearer_header(served, user) | {"Accept-Language": language},
         max_size=None,
         # A test that does not read for a while does not receive pongs either.
         ping_interval=None,
@@ -101,7 +103,10 @@ def test_each_line_is_sent_once_until_the_job_ends(served: Served, place: Place)
     place.apply(training())
     [pod] = running(served, place, "train")
     place.plane.write_log(place.namespace, pod, "".join(f"old {number}\n" for number in range(150)))
-    with following(served, place, "train") as socket, following(served, place, "train", tail=3, grep="7") as other:
+    with (
+        following(served, place, "train") as socket,
+        following(served, place, "train", language="zh", tail=3, grep="7") as other,
+    ):
         # A connected client may not have been added to the followers yet.
         assert next_lines(other, 1) == ["old 147"]
         frame = json.loads(socket.recv(TIMEOUT))
@@ -112,7 +117,8 @@ def test_each_line_is_sent_once_until_the_job_ends(served: Served, place: Place)
         assert next_lines(socket, 100) == [f"new {number}" for number in range(100)]
         place.plane.annotate(place.namespace, pod, outcome="complete")
         assert rest(socket) == ([], 1000, "training/train has finished")
-        assert rest(other)[0] == [f"new {number}" for number in range(100) if "7" in str(number)]
+        lines = [f"new {number}" for number in range(100) if "7" in str(number)]
+        assert rest(other) == (lines, 1000, "training/train 已结束")
     with following(served, place, "train", tail=1) as socket:
         assert rest(socket) == (["new 99"], 1000, "training/train has finished")
 

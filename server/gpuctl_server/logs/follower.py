@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from gpuctl.language.sentences import say
 from gpuctl_server.logs.log_entries import AfterPosition, LogEntry, LogPosition, LogPositions
 
 MOST_WAITING = 5000
@@ -94,7 +95,9 @@ class LogSubscription:
     def too_slow(self) -> LogEnd:
         """Return the end for a client that was cut off."""
         since = f"since={self._last}" if self._last else "tail"
-        return LogEnd(TOO_SLOW, f"too slow: lines were dropped; connect again with {since} to continue")
+        return LogEnd(
+            TOO_SLOW, say("too slow: lines were dropped; connect again with {since} to continue", since=since)
+        )
 
     def begin(self, entries: Iterable[LogEntry], positions: Mapping[bytes, LogPosition]) -> None:
         """Add past lines, which the client reads at its own speed. ``positions`` are those before the first of them."""

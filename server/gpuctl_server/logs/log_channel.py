@@ -8,11 +8,13 @@ import heapq
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.connection import Connection
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.logs.log_follower import Interruption, Notice, PodEnded
@@ -41,12 +43,14 @@ class LogAddress(NamedTuple):
     """The log of a job: its namespace, its name as in :func:`find_job`, and a container of its pods.
 
     ``pools``: those whose pods the followers may see; None: all. A new job of the same name may be in another pool.
+    ``is_chinese``: the language of the messages beside the lines.
     """
 
     namespace: str
     job: str
     container: str | None
     pools: frozenset[str] | None
+    is_chinese: bool = False
 
 
 @dataclass(eq=False)
@@ -274,8 +278,8 @@ class _ChannelReader:
         self.stopped = False
 
     def start(self) -> None:
-        """Start the thread."""
-        threading.Thread(target=self._work, daemon=True, name="gpuctl-channel").start()
+        """Start the thread, with the language of the request that is the first to follow the log."""
+        threading.Thread(target=copy_context().run, args=(self._work,), daemon=True, name="gpuctl-channel").start()
 
     def stop(self) -> None:
         """Request the end. The thread checks it several times a second."""
@@ -291,7 +295,7 @@ class _ChannelReader:
             end = LogEnd(AWAY if isinstance(error, ConnectionFailed) else FAILED, error.message)
         except Exception:
             LOG.exception("following a log failed")
-            end = LogEnd(FAILED, "internal error; see the log of the service")
+            end = LogEnd(FAILED, say("internal error; see the log of the service"))
         finally:
             session.close()
         self._post(end)

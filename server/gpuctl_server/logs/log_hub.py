@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.connection import Connection
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import Template, say
 from gpuctl.language.settings import Settings
 from gpuctl_server.fair_slots import CountedSlots, NoFreeSlot
 from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogSubscription
@@ -19,7 +19,7 @@ from gpuctl_server.logs.log_entries import LogEntry
 from gpuctl_server.logs.past_lines import PastLines, ReaderTooSlow
 from gpuctl_server.server_settings import ServerSettings
 
-ENDING = LogEnd(1012, "the service is shutting down; connect again")
+_ENDING = Template("the service is shutting down; connect again")
 _AT_ONCE = 8
 """Maximum number of concurrent readings of past lines."""
 _ROUNDS = 5
@@ -54,7 +54,7 @@ class LogHub:
         :raises TooManyFollowers: a limit is reached, or the service is shutting down.
         """
         if self.ending:
-            raise TooManyFollowers(ENDING.reason)
+            raise TooManyFollowers(say(_ENDING))
         try:
             self._slots.begin(name)
         except NoFreeSlot as full:
@@ -107,7 +107,7 @@ class LogHub:
         self.ending = True
         for channel in list(self._channels.values()):
             channel.stop()
-            channel.finish(ENDING)
+            channel.finish(LogEnd(1012, say(_ENDING)))
         deadline = asyncio.get_running_loop().time() + _FAREWELL
         while self.followers and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.02)

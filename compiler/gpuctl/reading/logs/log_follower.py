@@ -12,6 +12,7 @@ from typing import NamedTuple
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of, labels_of
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
@@ -63,8 +64,8 @@ class Interruption(NamedTuple):
     def text(self) -> str:
         """The message for a user, as a sentence."""
         if self.reason:
-            return f"the log of {self.pod} is interrupted, and tried again: {self.reason}"
-        return f"the log of {self.pod} continues"
+            return say("the log of {pod} is interrupted, and tried again: {reason}", pod=self.pod, reason=self.reason)
+        return say("the log of {pod} continues", pod=self.pod)
 
 
 class PodEnded(NamedTuple):
@@ -115,10 +116,10 @@ class _Pod:
         """Return how the pod ended, as a sentence."""
         name, status = self.object["metadata"]["name"], pod_status(self.object)
         if status.phase == "failed":
-            return f"pod {name} failed: {status.reason or status.word}"
+            return say("pod {name} failed: {reason}", name=name, reason=status.reason or status.word)
         if self.gone is not None and status.phase != "succeeded":
-            return f"pod {name} is gone"
-        return f"pod {name} has finished"
+            return say("pod {name} is gone", name=name)
+        return say("pod {name} has finished", name=name)
 
 
 class LogFollower:
@@ -243,7 +244,7 @@ class LogFollower:
         deleted = {uid: _Pod(pod, gone=time.monotonic()) for uid, pod in self._first.items() if uid not in self._pods}
         for uid, pod in self._pods.items() if deleted else ():
             if uid not in self._first:
-                yield Notice(f"{pod.object['metadata']['name']} is new", uid=uid)
+                yield Notice(say("{pod} is new", pod=pod.object["metadata"]["name"]), uid=uid)
         self._pods |= deleted
         self._first = {}
 
@@ -259,7 +260,7 @@ class LogFollower:
             early = "Pod" in self._unlisted and has_log(event.object, container)
             pod = self._pods[uid] = _Pod(event.object, early)
             if "Pod" not in self._unlisted and len(self._pods) > 1:
-                yield Notice(f"{name} is new", uid=uid)
+                yield Notice(say("{pod} is new", pod=name), uid=uid)
         before = container_state(pod.object, container).get("restartCount") or 0
         pod.object = event.object
         if event.type == "DELETED":
@@ -277,7 +278,7 @@ class LogFollower:
             self._tails[pod.source].update_pod(event.object, over=pod.is_over, gone=pod.gone is not None)
         state = container_state(event.object, container)
         if (state.get("restartCount") or 0) > before:
-            yield Notice(f"{name} was restarted{_why(state)}", uid=uid)
+            yield Notice(_restarted(name, state), uid=uid)
 
     def _is_over(self) -> bool:
         """Return True if no more lines can come: all logs are complete and no new pods are expected."""
@@ -303,20 +304,21 @@ class LogFollower:
         """Yield how the job ended, and a problem for each pod that ended without a log."""
         for pod in self._pods.values():
             if pod.source is None and pod.gone is None:
-                yield LogProblem(pod.object["metadata"]["name"], f"it has no log: {why_waiting(pod.object)}")
+                reason = why_waiting(pod.object)
+                yield LogProblem(pod.object["metadata"]["name"], say("it has no log: {reason}", reason=reason))
         title = self._job.identity.title
         if self._only is not None and self._only in self._pods:
             yield Notice(self._pods[self._only].end())
         elif self._workload is None:
-            yield Notice(f"{title} is gone")
+            yield Notice(say("{job} is gone", job=title))
         elif end_state(self._workload) == "failed":
             why = condition(self._workload, "Failed") or condition(self._workload, "FailureTarget") or {}
             pods = [pod.object for pod in self._pods.values() if pod.gone is None]
             known = self._cause(Job(self._job.identity, self._workload, pods))
-            said = known or one_line(why.get("message")) or why.get("reason") or "see its pods"
-            yield Notice(f"{title} failed: {said}")
+            said = known or one_line(why.get("message")) or why.get("reason") or say("see its pods")
+            yield Notice(say("{job} failed: {reason}", job=title, reason=said))
         else:
-            yield Notice(f"{title} has finished")
+            yield Notice(say("{job} has finished", job=title))
 
     def waiting_for(self) -> str:
         """Return why no followed pod has a log yet; "" if one has."""
@@ -329,9 +331,9 @@ class LogFollower:
         return f"waiting for {pods[0]['metadata']['name']}: {why_waiting(pods[0])}{more}"
 
 
-def _why(state: Object) -> str:
+def _restarted(pod: str, state: Object) -> str:
     ended = (state.get("lastState") or {}).get("terminated") or {}
     if not ended:
-        return ""
+        return say("{pod} was restarted", pod=pod)
     reason = ended.get("reason") or "Error"
-    return f" ({reason}, exit code {ended.get('exitCode')})"
+    return say("{pod} was restarted ({reason}, exit code {code})", pod=pod, reason=reason, code=ended.get("exitCode"))

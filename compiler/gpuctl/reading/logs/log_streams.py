@@ -372,4 +372,4 @@ class MergedLogs:
 
 def kubelet_message(line: LogLine) -> str:
     """Return the kubelet's message that replaces a log: a line without a timestamp."""
-    return f"its node reports: {line.text.decode('utf-8', 'replace').strip()[:300]}"
+    return say("its node reports: {message}", message=line.text.decode("utf-8", "replace").strip()[:300])

@@ -7,10 +7,12 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.logs.log_streams import (
     ContainerLog,
@@ -94,7 +96,7 @@ class LogTail:
 
     def start(self) -> threading.Thread:
         """Start the thread."""
-        thread = threading.Thread(target=self._work, daemon=True, name="gpuctl-log")
+        thread = threading.Thread(target=copy_context().run, args=(self._work,), daemon=True, name="gpuctl-log")
         thread.start()
         return thread
 
@@ -154,14 +156,18 @@ class LogTail:
     def _gone(self) -> LogProblem | None:
         """Return what is missing of a deleted pod's log; None if it was read completely."""
         if not (self._answered or self._lines):
-            return LogProblem(self.source.name, "it was deleted, and its log with it")
-        return None if self._whole else LogProblem(self.source.name, "its last lines are lost: it is gone")
+            return LogProblem(self.source.name, say("it was deleted, and its log with it"))
+        return None if self._whole else LogProblem(self.source.name, say("its last lines are lost: it is gone"))
 
     def _lost(self, error: ClusterError) -> LogProblem | None:
         """Return what is missing of a log that can no longer be read; None if it was read completely."""
         if not (self._answered or self._lines):
             return LogProblem(self.source.name, log_error_text(error, self.source.pod))
-        return None if self._whole else LogProblem(self.source.name, f"its last lines are lost: {error.message}")
+        return (
+            None
+            if self._whole
+            else LogProblem(self.source.name, say("its last lines are lost: {reason}", reason=error.message))
+        )
 
     def _copy(self, run: ContainerRun, *, previous: bool = False) -> None:
         """Put the new lines of a run into the queue."""
