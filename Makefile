@@ -66,7 +66,7 @@ demo: setup ## Render the examples to demo-out/, and print one of them
 
 test: setup ## Run the tests that are not marked slow, in parallel (WORKERS=1: one after another)
 	@PYTHONPATH=tests $(BIN)/python -m support.report
-	GPUCTL_PROPERTIES=$${GPUCTL_PROPERTIES:-0.3} $(BIN)/python -m pytest -n $(WORKERS) -m 'not slow'
+	GPUCTL_PROPERTIES=$${GPUCTL_PROPERTIES:-0.2} $(BIN)/python -m pytest -n $(WORKERS) -m 'not slow'
 
 test-all: setup ## Run all tests, with all random cases and kill points
 	@PYTHONPATH=tests $(BIN)/python -m support.report

@@ -30,7 +30,7 @@ def test_each_failed_request_of_a_page_is_reported(visit: Visit, place: Place, s
     served.until("/jobs/stuck/why", lambda value: value["cause"], namespace=place.namespace)
     visit.log_in()
     # Without a database the page of usage sends no request.
-    for address in part_of((item for item in PAGES if item != "/usage"), 4):
+    for address in part_of((item for item in PAGES if item != "/usage"), 7):
         where = address.replace("NAMESPACE", place.namespace)
         assert (address, visit.unreported_failures(where)) == (address, [])
 

@@ -441,6 +441,7 @@ def test_figures_agree_between_tables(report: Report) -> None:
         assert (parts["busy"], parts["held, idle"], parts["held, unknown"]) == (busy, idle, unknown)
 
 
+@pytest.mark.parametrize("address", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
 def test_report_is_unchanged_after_pruning(
     address: str, report: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,7 @@ from gpuctl_usage.store.database_tables import periods
 from gpuctl_usage.store.engines import engine_of, url_of, write_transaction
 from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.sums import Level
+from properties.scale import part_of
 from support.usage_oracle import allowed
 
 MIDNIGHT = 1_762_300_800
@@ -113,7 +114,7 @@ class KnownStore:
         return sum(max(0.0, min(pod.end or end, end) - max(pod.start, start)) * pod.gpus for pod in theirs)
 
 
-@pytest.fixture(params=range(4))
+@pytest.fixture(params=part_of(range(4), 4))
 def known(request: pytest.FixtureRequest, address: str) -> Iterator[KnownStore]:
     found = KnownStore(address, request.param)
     yield found

@@ -385,6 +385,7 @@ def test_page_within_its_hours_equals_the_full_query(
         assert one.end - one.start == HOUR
 
 
+@pytest.mark.parametrize("address", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
 def test_more_hours_than_statement_parameters(database: Database, cluster: int) -> None:
     """No day is final. SQLite allows 32,766 parameters by default, PostgreSQL 65,535."""
     count = 1 << 16
