@@ -57,6 +57,7 @@ def test_waiting_job_does_not_hold_up_the_queue(queue_place: Place, queues: Queu
     place.apply(training("prepare"), waiting)
     place.running("prepare")
     place.apply(training("other"))
+    queues.waits("other")
     assert status(place, "other")[0] == "Queued"
     assert "it is next" in place.gpuctl("why", "other").out
     end(place, "prepare")

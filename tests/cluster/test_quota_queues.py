@@ -70,6 +70,11 @@ def limited_as(place: Place, document: Document) -> Queues:
     return queues
 
 
+def counted(place: Place, *, admitted: int, waiting: int = 0) -> None:
+    """Wait until Kueue has counted the jobs of the place, a moment after it has admitted them."""
+    Queues(place).counted("default", f"gpuctl-{place.namespace}", waiting=waiting, admitted=admitted)
+
+
 def test_job_over_the_limit_of_its_gpu_type_waits(place: Place) -> None:
     queues = limited(place, gpu_types=TYPES, maxJobs=9)
     assert set(place.plan(quota(place, gpu_types=TYPES, maxJobs=9)).actions.values()) == {"unchanged"}
@@ -83,6 +88,7 @@ def test_job_over_the_limit_of_its_gpu_type_waits(place: Place) -> None:
     queues.waits("second")
     why = place.gpuctl("why", "second", "-o", "json").value
     assert (why["cause"], "gpuctl-t4" in why["message"]) == ("queued", True)
+    counted(place, admitted=1, waiting=1)
     [row] = table(place.gpuctl("get", "quotas").out)
     assert (row["QUOTA"], row["STATUS"], row["GPU"]) == ("groups", "full", "T4:2/2,H100:0/1")
     assert row == table(place.gpuctl("query", "quotas").out)[0]
@@ -103,7 +109,7 @@ def test_deleted_queue_names_the_jobs_that_wait(place: Place) -> None:
     place.apply(training("first", resources={"gpu": 2}))
     place.running("first")
     place.apply(training("second", resources={"gpu": 2}))
-    queues.waits("second")
+    counted(place, admitted=1, waiting=1)
     refused = place.gpuctl("delete", "quota", place.namespace, code=2)
     assert "job/second cannot start until the namespace has a quota again" in refused.err
     deleted = place.gpuctl("delete", "quota", place.namespace, "--yes")
@@ -147,6 +153,7 @@ def test_changed_limits_below_what_jobs_hold(place: Place) -> None:
     queues = limited(place, gpu_types=TYPES)
     place.apply(training("first", resources={"gpu": 2}))
     place.running("first")
+    counted(place, admitted=1)
     queue = f"ClusterQueue gpuctl-{place.namespace}"
     lower = quota(place, gpu_types={"T4": 1, "H100": 1})
     lost = f"{queue}: jobs hold 2 nvidia.com/gpu, and the limit becomes 1: they keep running, and others wait"
@@ -162,11 +169,11 @@ def test_changed_limits_below_what_jobs_hold(place: Place) -> None:
 
 
 def test_impact_on_the_queues_of_a_cluster(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    queues = limited(place, gpu=2)
+    limited(place, gpu=2)
     place.apply(training("first", resources={"gpu": 2}))
     place.running("first")
     place.apply(training("waits", resources={"gpu": 1}))
-    queues.waits("waits")
+    counted(place, admitted=1, waiting=1)
     repository = Repository(place.directory / "repository")
     monkeypatch.chdir(repository.root)
     repository.write("platform.yaml", "kind: platform\nversion: v0.1\nquota: {backend: kueue}\n")
