@@ -223,6 +223,7 @@ def test_documented_messages_are_translated(make: Any, english: str, text: str |
     assert chinese.is_used is (text is not None)
 
 
+SCRIPT = ":\n  command:\n    - bash\n    - -c\n    - |\n      a &&\n        b"
 TRAINING = "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: 'a/b:1', command: [a]}\n"
 
 
@@ -250,6 +251,21 @@ TRAINING = "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: 
         ),
         ("code: {ref: main}", "the code has neither `git` nor `local`", "code 既没有 `git`，也没有 `local`"),
         ("resources: [", "a value is missing here", "这里缺少值"),
+        (
+            "podPatch: {hostIpc: true}",
+            "unknown field `hostIpc`, did you mean `hostIPC`?",
+            "未知字段 `hostIpc`，是否想写 `hostIPC`？",
+        ),
+        (
+            "init: [{name: i, command: a && b}]",
+            'only a shell understands this; write command: ["bash", "-c", "a && b"]',
+            '只有 shell 才能解释这种写法；写 command: ["bash", "-c", "a && b"]',
+        ),
+        (
+            "init:\n- name: i\n  command: |\n    a &&\n      b\n",
+            f"only a shell understands this; write{SCRIPT}",
+            f"只有 shell 才能解释这种写法；写{SCRIPT}",
+        ),
     ],
 )
 def test_diagnostics_follow_the_language(line: str, english: str, chinese_text: str) -> None:
@@ -258,7 +274,7 @@ def test_diagnostics_follow_the_language(line: str, english: str, chinese_text: 
     for translation, message in ((None, english), (Translation(chinese_sentences()), chinese_text)) * 2:
         set_request_translation(translation)
         try:
-            found = [item.message for item in gpuctl.compile(sources).diagnostics]
+            found = [text for item in gpuctl.compile(sources).diagnostics for text in (item.message, item.hint)]
         finally:
             set_request_translation(None)
         assert message in found, found
