@@ -58,7 +58,7 @@ def reserved_variables(model: Job) -> frozenset[str]:
 
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 # With these values NVIDIA's runtime gives a container no card.
-_NO_DEVICES = ("void", "none", "")
+NO_DEVICES = ("void", "none", "")
 MODEL_ENV = {"MODEL_SOURCE": "source", "MODEL_NAME": "name", "MODEL_VERSION": "version", "MODEL_FORMAT": "format"}
 
 
@@ -186,7 +186,7 @@ def visible_devices_problem(name: str, value: str | None, *, has_gpu: bool) -> t
 
     :param value: None if the variable is read from a Secret.
     """
-    if name != VISIBLE_DEVICES or (not has_gpu and value in _NO_DEVICES):
+    if name != VISIBLE_DEVICES or (not has_gpu and value in NO_DEVICES):
         return None
     if has_gpu:
         message = say(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gpuctl.frontend.platform_restrictions import RESERVED_ENV
+from gpuctl.frontend.platform_restrictions import NO_DEVICES, RESERVED_ENV, VISIBLE_DEVICES
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.language.names import is_pod_field
 
 _PORT = "MASTER_PORT"
+CARDS = "the device plugin sets it, for the cards of `resources.gpu`: this value is not used"
 
 
 class TakenVariable(NamedTuple):
@@ -21,7 +22,9 @@ class TakenVariable(NamedTuple):
 
 
 def take_variable(draft: Draft, name: str, value: Any, line: int) -> TakenVariable:
-    """Set a variable of a document, but for those that gpuctl sets in trainings."""
+    """Set a variable of a document, but for those that gpuctl sets in trainings, and that of NVIDIA's runtime."""
+    if shows_cards(name, value):
+        return TakenVariable(None, CARDS)
     if draft.kind != "training" or name not in RESERVED_ENV:
         draft.set_item("environment.env", name, value, line)
         return TakenVariable(f"environment.env.{name}")
@@ -30,6 +33,11 @@ def take_variable(draft: Draft, name: str, value: Any, line: int) -> TakenVariab
         draft.set("job.master_port", port, line)
         return TakenVariable("job.master_port")
     return TakenVariable(None, f"gpuctl sets `{name}`, and documents cannot: this value is not used")
+
+
+def shows_cards(name: str, value: Any) -> bool:
+    """Return True for a variable that shows a container cards, whichever pods they belong to."""
+    return name == VISIBLE_DEVICES and value not in NO_DEVICES
 
 
 def source_of_variable(tree: SourceTree, path: Path) -> dict[str, str] | None:

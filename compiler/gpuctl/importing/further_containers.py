@@ -6,7 +6,7 @@ from typing import Any
 
 from gpuctl.importing.carried_fields import PodPatch
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.environment_variables import source_of_variable
+from gpuctl.importing.environment_variables import CARDS, shows_cards, source_of_variable
 from gpuctl.importing.manifest_volumes import PodVolumes
 from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.objects.pod_specs import default_pull_policy
@@ -60,6 +60,9 @@ def _variables(tree: SourceTree, path: Path, field: str, entry: dict[str, Any], 
         name = tree.text((*variable, "name"))
         source = source_of_variable(tree, (*variable, "valueFrom"))
         if name is None:
+            continue
+        if shows_cards(name, source or tree.text((*variable, "value"))):
+            tree.dropped(variable, CARDS)
             continue
         if source is None and tree.node((*variable, "valueFrom")) is not None:
             patch.of_container(variable, "env", [tree.typed(variable)], str(entry.get("name", "")))
