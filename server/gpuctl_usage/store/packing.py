@@ -9,13 +9,14 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from itertools import accumulate, chain
-from operator import itemgetter, sub
+from functools import lru_cache
+from itertools import accumulate, chain, repeat
+from operator import add, itemgetter, sub
 from typing import Any
 
 from gpuctl_usage.sums import Sums
 
-_SEVEN_BITS, _CONTINUED = 0x7F, 0x80
+_SPARSE = 0x80
 _IDS_MARK, _TRIPLES_MARK = b"\x04", b"\x05"
 HUNDREDTHS_FIELDS = ("util_min", "util_max", "memory_max")
 """Fields stored as integer hundredths, the precision of answers. Rounding does not change which of several is lowest or
@@ -33,18 +34,25 @@ class InvalidPackedData(ValueError):
 
 
 def pack_histogram(histogram: Mapping[int, int] | None) -> bytes | None:
-    """Encode bins and their counts, ascending by bin: a byte with the bin, and its count in bytes of seven bits."""
+    """Encode bins and their counts: as a dense row from the first to the last bin, or bin by bin, whichever is shorter.
+
+    The first byte is the first bin; its highest bit marks the bin-by-bin form.
+    """
     if histogram is None:
         return None
-    packed = bytearray()
-    for number, count in sorted(histogram.items()):
-        if count:
-            packed.append(number)
-            while count > _SEVEN_BITS:
-                packed.append(count & _SEVEN_BITS | _CONTINUED)
-                count >>= 7
-            packed.append(count)
-    return bytes(packed)
+    bins = sorted(number for number, count in histogram.items() if count)
+    if not bins:
+        return b""
+    first, count = bins[0], bins[-1] - bins[0] + 1
+    row = _nibbles(map(histogram.get, range(first, first + count), repeat(0)))
+    if count <= 2 * len(bins):
+        # The bin-by-bin form also stores a step for each bin, so it cannot be shorter.
+        return bytes((first,)) + _join_nibbles(row)
+    steps = [*map(sub, bins[1:], bins), 0]
+    single = _nibbles([number for both in zip(map(histogram.__getitem__, bins), steps, strict=True) for number in both])
+    if (len(row) + 1) // 2 <= (len(single) + 1) // 2:
+        return bytes((first,)) + _join_nibbles(row)
+    return bytes((first | _SPARSE,)) + _join_nibbles(single)
 
 
 def unpack_histogram(packed: bytes | None) -> dict[int, int] | None:
@@ -54,18 +62,61 @@ def unpack_histogram(packed: bytes | None) -> dict[int, int] | None:
     """
     if packed is None:
         return None
-    found = {}
-    numbers = iter(packed)
-    for number in numbers:
-        count = shift = 0
-        for part in numbers:
-            count |= (part & _SEVEN_BITS) << shift
-            shift += 7
-            if not part & _CONTINUED:
+    if not packed:
+        return {}
+    first, numbers = packed[0] & ~_SPARSE, _from_nibbles(packed[1:])
+    if not packed[0] & _SPARSE:
+        found = {first + offset: count for offset, count in enumerate(numbers) if count}
+    else:
+        found = {}
+        for count, step in zip(numbers[::2], numbers[1::2], strict=False):
+            found[first] = count
+            first += step
+            if not step:
                 break
-        found[number] = count
     if found and max(found) > 100:
         raise InvalidPackedData("bins beyond 100")
+    return found
+
+
+def _nibbles(values: Iterable[int]) -> list[int]:
+    """Encode numbers as nibbles: three bits and a continuation bit. Most numbers are below eight."""
+    return list(chain.from_iterable(map(_nibbles_of, values)))
+
+
+@lru_cache(maxsize=1 << 12)
+def _nibbles_of(value: int) -> tuple[int, ...]:
+    found = []
+    while value > 7:
+        found.append(value & 7 | 8)
+        value >>= 3
+    return (*found, value)
+
+
+def _join_nibbles(halves: list[int]) -> bytes:
+    if len(halves) % 2:
+        halves = [*halves, 0]
+    return bytes(map(add, halves[::2], map(_HIGH_NIBBLES.__getitem__, halves[1::2])))
+
+
+_HIGH_NIBBLES = [number << 4 for number in range(16)]
+
+
+_BYTE_NIBBLES = [(byte & 15, byte >> 4) for byte in range(256)]
+
+
+def _from_nibbles(packed: bytes) -> list[int]:
+    halves = list(chain.from_iterable(map(_BYTE_NIBBLES.__getitem__, packed)))
+    if halves and max(halves) < 8:
+        return halves
+    found, value, shift = [], 0, 0
+    for half in halves:
+        if half & 8:
+            value |= (half & 7) << shift
+            shift += 3
+        else:
+            found.append(value | half << shift)
+            value = shift = 0
     return found
 
 
