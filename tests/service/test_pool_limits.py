@@ -368,3 +368,13 @@ def test_job_that_moves_to_another_pool_is_gone_for_streams(world: Served, kind:
     assert hidden
     assert not [line for line in lines if any(pod in line for pod in hidden)]
     assert lines[-2] == f'data: {{"code": 1000, "reason": "{kind}/{name} is gone"}}'
+
+
+def test_prerequisite_of_another_pool_is_not_said_to_be_missing(world: Served) -> None:
+    waiting = job("later", POOL, after=[HIDDEN])
+    world.call("POST", "/jobs", status=201, json=sent(waiting))
+    world.until("/jobs/later", lambda value: value["reason"] == f"waits for {HIDDEN}", namespace=SPACE)
+    answer = world.call("GET", "/jobs/later/why", "both", params={"namespace": SPACE})
+    assert answer["message"] == f"it waits for {HIDDEN}, which does not exist, or you may not see it"
+    assert answer["fix"] == f"ask an administrator, who sees all pools, about {HIDDEN}"
+    world.call("DELETE", "/jobs/later", params={"namespace": SPACE})

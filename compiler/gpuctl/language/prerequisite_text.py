@@ -28,6 +28,8 @@ def describe_prerequisite(one: Prerequisite) -> Sentence:
             names = say("{jobs:and}", jobs=list(one.absent_jobs))
         number = len(one.absent_jobs)
         return say("{jobs} of the sweep {name} {number:does/do} not exist", jobs=names, name=one.name, number=number)
+    if one.may_be_hidden:
+        return say("{name} does not exist, or you may not see it", name=one.name)
     if one.state == "missing":
         return say("{name} does not exist", name=one.name)
     template = _UNMET.get((one.outcome or "", one.condition)) if one.state == "unmet" else None

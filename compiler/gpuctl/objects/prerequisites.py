@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from gpuctl.objects.api_resources import TRAININGS, Object, annotations_of, labels_of
+from gpuctl.objects.hidden_names import is_hidden
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.queueing import is_held, queue_of
 from gpuctl.objects.sweep_ends import Outcome, SweepEnds, SweepRecord, read_record, updated_record
@@ -49,6 +50,8 @@ class Prerequisite(NamedTuple):
 
     Of a sweep: ``is_sweep`` is True, ``failed_jobs`` are the jobs that have failed, ``absent_jobs`` those that do not
     exist and were not seen to end (the state is missing if only they are left), ``record`` is what to record.
+
+    ``may_be_hidden``: it is missing among the jobs of its namespace that the caller may see, and there are others.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Prerequisite(NamedTuple):
     absent_jobs: tuple[str, ...] = ()
     record: SweepRecord = SweepRecord()
     is_sweep: bool = False
+    may_be_hidden: bool = False
 
 
 def prerequisites_of(obj: Object, key: str) -> dict[str, str]:
@@ -111,6 +115,7 @@ def judge(obj: Object, ends: Ends, keys: Records) -> list[Prerequisite]:
     :param ends: the jobs and sweeps of its namespace; see :func:`ends_of`.
     """
     seen, namespace = _mapping(annotations_of(obj).get(keys.ended_before)), obj["metadata"].get("namespace") or ""
+    some_hidden = any(place == namespace and is_hidden(name) for place, name in ends)
     found = []
     for name, condition in prerequisites_of(obj, keys.after).items():
         exists, outcome = (namespace, name) in ends, ends.get((namespace, name))
@@ -122,7 +127,8 @@ def judge(obj: Object, ends: Ends, keys: Records) -> list[Prerequisite]:
             continue
         record = read_record(seen.get(_record_key(name)))
         state = _state(condition, outcome, exists=exists)
-        found.append(Prerequisite(name, condition, state, outcome, record=record))
+        may_be_hidden = not exists and some_hidden
+        found.append(Prerequisite(name, condition, state, outcome, record=record, may_be_hidden=may_be_hidden))
     return found
 
 

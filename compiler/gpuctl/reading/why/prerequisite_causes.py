@@ -26,6 +26,10 @@ def waiting(evidence: Evidence) -> Finding | None:
         text = clauses(*map(describe_prerequisite, unmet))
         return Finding("dependency-failed", text, numbers, _how_to_meet(unmet[0], evidence), told)
     missing = [one for one in states if one.state == "missing"]
+    if missing and missing[0].may_be_hidden:
+        message = say("it waits for {name}, which does not exist, or you may not see it", name=missing[0].name)
+        fix = say("ask an administrator, who sees all pools, about {name}", name=missing[0].name)
+        return Finding("dependency-missing", message, numbers, fix, told)
     if missing:
         names = [name for one in missing for name in one.absent_jobs or (one.name,)]
         is_of_sweep = bool(missing[0].absent_jobs) and len(missing) == 1
