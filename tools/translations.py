@@ -19,6 +19,7 @@ import argparse
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from string import Formatter
@@ -106,16 +107,37 @@ def sentence_templates(directories: Iterable[Path]) -> Iterator[tuple[str, str |
 
 def unsaid_refusals(directories: Iterable[Path]) -> Iterator[str]:
     """Yield a sentence for each raised error of the service whose message or hint is a text without `say`."""
+    for path, node in _nodes(directories):
+        call = node.exc if isinstance(node, ast.Raise) else None
+        if not isinstance(call, ast.Call) or ast.unparse(call.func) in INTERNAL_ERRORS:
+            continue
+        for given in (*call.args, *(word.value for word in call.keywords)):
+            text = _constant_part(given)
+            if re.search(r"[a-z]{2,} [a-z]+.* [a-z]{2,}", text):
+                yield f"{path.name}:{given.lineno}: {text!r} is not made by `say`"
+
+
+def unsaid_sentences(directories: Iterable[Path]) -> Iterator[str]:
+    """Yield a sentence for each `Sentence` of English words: it is for texts that no language changes.
+
+    Mypy requires a `Sentence` where a diagnostic takes a text.
+    """
+    for path, node in _nodes(directories):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Sentence":
+            text = re.sub("`[^`]*`", "", _constant_part(node.args[0]))
+            if re.search(r"[a-z]{2,} [a-z]", text):
+                yield f"{path.name}:{node.lineno}: {text!r} is not made by `say`"
+
+
+def _nodes(directories: Iterable[Path]) -> Iterator[tuple[Path, ast.AST]]:
     for path in (file for directory in directories for file in sorted(directory.rglob("*.py"))):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            call = node.exc if isinstance(node, ast.Raise) else None
-            if not isinstance(call, ast.Call) or ast.unparse(call.func) in INTERNAL_ERRORS:
-                continue
-            for given in (*call.args, *(word.value for word in call.keywords)):
-                parts = given.values if isinstance(given, ast.JoinedStr) else [given]
-                text = "x".join(str(part.value) for part in parts if isinstance(part, ast.Constant))
-                if re.search(r"[a-z]{2,} [a-z]+.* [a-z]{2,}", text):
-                    yield f"{path.name}:{given.lineno}: {text!r} is not made by `say`"
+            yield path, node
+
+
+def _constant_part(given: ast.expr) -> str:
+    parts = given.values if isinstance(given, ast.JoinedStr) else [given]
+    return "x".join(str(part.value) for part in parts if isinstance(part, ast.Constant))
 
 
 def values_in(template: str) -> set[str]:
@@ -128,6 +150,9 @@ def sentence_problems() -> Iterator[str]:
     known, made = translation_files.chinese_sentences(), [*sentence_templates(SOURCES)]
     yield from (f"{name}: a template of `say` is not a constant" for name, template in made if template is None)
     yield from unsaid_refusals(REFUSING)
+    yield from unsaid_sentences(SOURCES)
+    times = Counter(pair["en"] for pair in translation_files.sentence_pairs())
+    yield from (f"sentences_zh_CN.yaml: twice: {template}" for template in times if times[template] > 1)
     templates = {template for _, template in made if template is not None}
     for template in sorted(templates - known.keys()):
         # A template of values alone, such as a list, and a command are the same in every language.

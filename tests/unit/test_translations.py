@@ -28,6 +28,7 @@ def incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sentences = {text: chinese for text, chinese in chinese_sentences().items() if text != "add nodes"}
     sentences |= {"add pods": "增加 Pod", "add the key to the {kind}, or correct `key` in `environment.env`": "{name}"}
     monkeypatch.setattr(translation_files, "chinese_sentences", lambda: sentences)
+    monkeypatch.setattr(translation_files, "sentence_pairs", lambda: [{"en": "add nodes", "zh": "增加节点"}] * 2)
     (tmp_path / "docs").mkdir()
     page = "# 页面\n\n已翻译，见 `the code`。\n\n| `field` | The new setting of the service. |\n"
     (tmp_path / "docs" / "service.zh-CN.md").write_text(page, encoding="utf-8")
@@ -39,6 +40,7 @@ MISSING = [
     "zh_CN.yaml: no translation of: fix of GPU203",
     "zh_CN.yaml: unused: title of GPU999",
     "causes_zh_CN.yaml: no translation of: cordoned",
+    "sentences_zh_CN.yaml: twice: add nodes",
     "sentences_zh_CN.yaml: no translation of: add nodes",
     "sentences_zh_CN.yaml: unused: add pods",
     "sentences_zh_CN.yaml: 'add the key to the {kind}, or correct `key` in `environment.env`' has no value name",
@@ -69,6 +71,12 @@ def test_each_error_of_the_service_has_a_chinese_form(tmp_path: Path) -> None:
         "new_errors.py:1: ' is in use' is not made by `say`",
         "new_errors.py:3: 'name one of your namespaces' is not made by `say`",
     ]
+
+
+def test_a_quoted_sentence_has_no_english_words(tmp_path: Path) -> None:
+    source = 'Sentence(f"`kubectl uncordon {name}`")\nSentence(f"{said}{left}")\nSentence(f"{name} is in use")\n'
+    (tmp_path / "new_sentences.py").write_text(source)
+    assert list(translations.unsaid_sentences([tmp_path])) == ["new_sentences.py:3: ' is in use' is not made by `say`"]
 
 
 def test_a_complete_translation_passes_a_release(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -268,7 +268,7 @@ def _mount_options(container: Object, mount: Object, place: FieldPath) -> Iterat
     for field in ("subPath", "subPathExpr"):
         path = mount.get(field, "")
         if path.startswith("/") or ".." in path.split("/"):
-            yield PodProblem((*place, field), say("`{path}` is not a relative path inside the volume", path=path))
+            yield PodProblem((*place, field), say("`{value}` is not a relative path inside the volume", value=path))
     if mount.get("subPath") and mount.get("subPathExpr"):
         yield PodProblem((*place, "subPathExpr"), say("a mount has one of subPath and subPathExpr"))
     privileged = container.get("securityContext", {}).get("privileged")

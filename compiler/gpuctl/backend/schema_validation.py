@@ -91,7 +91,7 @@ class SchemaValidator:
         """
         for field in ("apiVersion", "kind"):
             if field not in obj:
-                return [Violation((), say("missing required field `{field}`", field=field))]
+                return [Violation((), say("missing required field `{name}`", name=field))]
             if not isinstance(obj[field], str):
                 return [Violation((field,), _expected(say(_STRING), obj[field]))]
         api_version, kind = obj["apiVersion"], obj["kind"]
@@ -162,7 +162,7 @@ class SchemaValidator:
                 better = nearest(field, self._fields(definition, path))
                 yield Violation((*path, field), _with_nearest(say("unknown field `{field}`", field=field), better))
         elif keyword == "required":
-            yield Violation(path, say("missing required field `{field}`", field=limit))
+            yield Violation(path, say("missing required field `{name}`", name=limit))
         else:
             got = reduce(getitem, path, value)
             lacks_quotes = keyword == "type" and list(limit) == ["string"] and isinstance(got, int | float)

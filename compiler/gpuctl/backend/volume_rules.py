@@ -55,14 +55,14 @@ def _source(volume: Object) -> Iterator[PodProblem]:
         found = volume.get(source)
         if isinstance(found, dict) and not found.get(field):
             yield PodProblem(
-                (source,), say("`{field}` needs `{key}`", field=source, key=field), say("add `{field}:`", field=field)
+                (source,), say("`{field}` needs `{key}`", field=source, key=field), say("add `{name}:`", name=field)
             )
     for pattern in ("hostPath.path", "nfs.path"):
         for place, path in strings_at(volume, pattern):
             if ".." in path.split("/"):
-                yield PodProblem(place, say("`{path}` contains `..`", path=path))
+                yield PodProblem(place, say("`{value}` contains `..`", value=path))
             elif path and not path.startswith("/"):
-                yield PodProblem(place, say("`{path}` is not an absolute path", path=path))
+                yield PodProblem(place, say("`{value}` is not an absolute path", value=path))
     for place, text in strings_at(volume, "emptyDir.medium"):
         if text not in ("", "Memory", "HugePages") and not text.startswith("HugePages-"):
             yield PodProblem(
@@ -144,7 +144,7 @@ def _inside(item: Object, place: FieldPath) -> Iterator[PodProblem]:
     if not path:
         yield PodProblem(place, say("an item needs `path`"))
     elif path.startswith(("/", "..")) or ".." in path.split("/"):
-        yield PodProblem((*place, "path"), say("`{path}` is not a relative path inside the volume", path=path))
+        yield PodProblem((*place, "path"), say("`{value}` is not a relative path inside the volume", value=path))
 
 
 def _downward(source: Object, place: FieldPath) -> Iterator[PodProblem]:

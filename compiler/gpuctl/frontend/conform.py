@@ -90,7 +90,7 @@ def _as_list(findings: Findings, node: YamlNode, path: FieldPath) -> Sentence:
     if path[-2:] == ("on", "stop"):
         return advise_hook(node.value, field="stop")
     if field not in ("command", "args"):
-        return say("write a list: {list}", list=flow_list([node.value]))
+        return say("write a list: {words}", words=flow_list([node.value]))
     indent = column_of(findings.chunk, findings.root, path)
     text = unfolded(findings.chunk.written(node)) or node.value
     if field == "args":

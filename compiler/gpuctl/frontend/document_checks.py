@@ -143,7 +143,7 @@ def _name_length(document: Document, model: Job, settings: Settings) -> Iterator
                 reason=reason,
             ),
             ("job", "name"),
-            say("shorten it, for instance to `{shorter}`", shorter=shorter),
+            say("shorten it, for instance to `{name}`", name=shorter),
         )
 
 

@@ -36,7 +36,7 @@ def check_gpus(document: Document, model: Job, settings: Settings) -> Iterator[D
             ("resources", "gpu-vendor"),
             say("did you mean `{name}`?", name=close)
             if close
-            else say("the vendors are {vendors}", vendors=[*settings.gpu_chips]),
+            else say("the vendors are {names}", names=list(settings.gpu_chips)),
         )
     yield from _device_claim(document, model, settings)
     yield from _gpu_profile(document, model, settings)

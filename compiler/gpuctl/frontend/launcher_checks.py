@@ -335,7 +335,7 @@ def _accelerate(document: Document, nodes: int, gpus: int, program: Program) -> 
     head = program.head + (" launch" if program.name == "accelerate" else "")
     advice = _corrected(head, [f"{name} {value}" for name, value in needed.items()], options, arguments, script)
     message = say("accelerate trains on each node alone without {missing}", missing=missing)
-    yield diagnostic_at(document, "GPU513", message, program.words[0], say("write {command}", command=advice))
+    yield diagnostic_at(document, "GPU513", message, program.words[0], say("write {value}", value=advice))
 
 
 def _corrected(

@@ -132,7 +132,7 @@ def _addresses(document: Document, model: Job, program: Program) -> Iterator[Dia
     message = say(
         "{name} listens on 127.0.0.1 by default, where neither the Service nor a probe reaches it", name=program.name
     )
-    hint = say("add `{option}`", option=server.option.replace("$(PORT)", str(number)))
+    hint = say("add `{name}`", name=server.option.replace("$(PORT)", str(number)))
     yield diagnostic_at(document, "GPU514", message, program.words[0], hint)
 
 

@@ -20,7 +20,13 @@ def chinese_reference() -> list[dict[str, str]]:
     return pairs
 
 
+def sentence_pairs() -> list[dict[str, str]]:
+    """Return pairs of an English template (``en``) of :mod:`gpuctl.language.sentences` and its translation (``zh``)."""
+    pairs: list[dict[str, str]] = read_translations("gpuctl.language", "sentences_zh_CN.yaml")
+    return pairs
+
+
 @cache
 def chinese_sentences() -> dict[str, str]:
     """Return the Chinese templates of :mod:`gpuctl.language.sentences` by the English ones."""
-    return {pair["en"]: pair["zh"] for pair in read_translations("gpuctl.language", "sentences_zh_CN.yaml")}
+    return {pair["en"]: pair["zh"] for pair in sentence_pairs()}
