@@ -266,7 +266,9 @@ def _reject_taken_names(service: Service, caller: Caller, submission: Submission
     :raises Problem: 409.
     """
     visibility, kept = service.visibility(caller), dict(service.mirror.kinds())
-    for main in (key for key in submission.mains if caller.sees(key.namespace)):
+    objects = [item.object for item in submission.wanted.compilation.lowered if item.object["kind"] in WORKLOADS]
+    # A job that the caller may not create is refused without a look at others.
+    for main in (key_of(obj) for obj in objects if visibility.sees(obj)):
         for other in (main._replace(kind=kind) for kind in WORKLOADS if kind in kept):
             found = service.mirror.find(other)
             if found is not None and is_ours(found) and not is_controlled(found) and not visibility.sees(found):

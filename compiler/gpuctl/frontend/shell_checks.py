@@ -271,16 +271,16 @@ def _shell_replacement(text: str, references: frozenset[str] | None) -> tuple[Se
             return (
                 Severity.WARNING,
                 match[0],
-                say("write `$({name})`, which Kubernetes replaces, or {shell}", name=name, shell=shell),
+                say("write `$({name})`, which Kubernetes replaces, or {use_shell}", name=name, use_shell=shell),
             )
     if (variable := re.search(_VARIABLE, text)) is not None:
         name = variable[1] or variable[2]
         if references is None or name.isupper():
             hint = shell
             if references is None:
-                hint = say("write `$({name})`, or {shell}", name=name, shell=shell)
+                hint = say("write `$({name})`, or {use_shell}", name=name, use_shell=shell)
             elif references:
-                hint = say("write `$({name})` and set `{name}` in `env`, or {shell}", name=name, shell=shell)
+                hint = say("write `$({name})` and set `{name}` in `env`, or {use_shell}", name=name, use_shell=shell)
             return Severity.WARNING, variable[0], hint
     for match in re.finditer(_REFERENCE, text):
         name = match[1]
