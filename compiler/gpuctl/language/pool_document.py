@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import (
@@ -27,6 +28,28 @@ class NamedBlock(Block):
 
     name: DnsLabel = Field(description="Its name, a DNS label.", examples=["training-pool"])
     description: Text | None = Field(None, description="Free text; kept as an annotation.", examples=["A100 nodes"])
+
+
+def check_header(kind: str, block: NamedBlock | None, metadata: NamedBlock | None) -> None:
+    """Check that a pool or quota has its name in one of two keys: that of its ``kind``, or ``metadata``.
+
+    :raises PydanticCustomError: it has none, or both.
+    """
+    if block is not None and metadata is not None:
+        raise same_meaning(kind, kind, "metadata")
+    if block is None and metadata is None:
+        raise field_error(
+            "GPU201",
+            say("missing required block `{name}`", name=kind),
+            say("add `{name}:` with a `name:`", name=kind),
+            (),
+        )
+
+
+def same_meaning(kind: str, first: str, second: str) -> PydanticCustomError:
+    """Return the error of a document with two keys for one thing."""
+    message = say("a {kind} has `{first}:` and `{second}:`; they mean the same", kind=kind, first=first, second=second)
+    return field_error("GPU213", message, say("keep one"), (second,))
 
 
 class PoolNode(Block):
@@ -85,25 +108,7 @@ class PoolDocument(Block):
 
     @model_validator(mode="after")
     def _one_header(self) -> "PoolDocument":
-        if self.pool is not None and self.metadata is not None:
-            raise field_error(
-                "GPU213",
-                say(
-                    "a {kind} has `{first}:` and `{second}:`; they mean the same",
-                    kind="pool",
-                    first="pool",
-                    second="metadata",
-                ),
-                say("keep one"),
-                ("metadata",),
-            )
-        if self.pool is None and self.metadata is None:
-            raise field_error(
-                "GPU201",
-                say("missing required block `{name}`", name="pool"),
-                say("add `{name}:` with a `name:`", name="pool"),
-                (),
-            )
+        check_header("pool", self.pool, self.metadata)
         return self
 
     @property

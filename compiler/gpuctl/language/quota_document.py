@@ -8,7 +8,7 @@ from gpuctl.language.amount_fields import Quantity
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Count, DnsLabel, GpuProfile, PositiveCount, RequiredLabelValue, UserKeys
 from gpuctl.language.placement_block import Placement
-from gpuctl.language.pool_document import NamedBlock
+from gpuctl.language.pool_document import NamedBlock, check_header, same_meaning
 from gpuctl.language.sentences import say
 from gpuctl.language.workload import Version
 from gpuctl.objects.queue_names import ANY_FLAVOR, flavor_name
@@ -87,37 +87,9 @@ class QuotaDocument(Block):
 
     @model_validator(mode="after")
     def _one_of_each(self) -> "QuotaDocument":
-        if self.quota is not None and self.metadata is not None:
-            raise field_error(
-                "GPU213",
-                say(
-                    "a {kind} has `{first}:` and `{second}:`; they mean the same",
-                    kind="quota",
-                    first="quota",
-                    second="metadata",
-                ),
-                say("keep one"),
-                ("metadata",),
-            )
-        if self.quota is None and self.metadata is None:
-            raise field_error(
-                "GPU201",
-                say("missing required block `{name}`", name="quota"),
-                say("add `{name}:` with a `name:`", name="quota"),
-                (),
-            )
+        check_header("quota", self.quota, self.metadata)
         if self.users is not None and self.namespace is not None:
-            raise field_error(
-                "GPU213",
-                say(
-                    "a {kind} has `{first}:` and `{second}:`; they mean the same",
-                    kind="quota",
-                    first="users",
-                    second="namespace",
-                ),
-                say("keep one"),
-                ("namespace",),
-            )
+            raise same_meaning("quota", "users", "namespace")
         if not self.users and not self.namespace:
             raise field_error(
                 "GPU201", say("the quota names no user"), say("add `users:` with a name and its limits"), ()
