@@ -37,12 +37,14 @@ _MOST_JOBS = 50
 class Ends(dict[tuple[str, str], "Outcome | None"]):
     """Namespace and name of a job or sweep -> how it ended; None if it has not ended.
 
-    ``sweeps``: namespace and name of a sweep -> the ends of its jobs.
+    ``sweeps``: namespace and name of a sweep -> the ends of its jobs. ``with_hidden``: the namespaces with jobs whose
+    names the caller may not see.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.sweeps: dict[tuple[str, str], SweepEnds] = {}
+        self.with_hidden: set[str] = set()
 
 
 class Prerequisite(NamedTuple):
@@ -115,7 +117,6 @@ def judge(obj: Object, ends: Ends, keys: Records) -> list[Prerequisite]:
     :param ends: the jobs and sweeps of its namespace; see :func:`ends_of`.
     """
     seen, namespace = _mapping(annotations_of(obj).get(keys.ended_before)), obj["metadata"].get("namespace") or ""
-    some_hidden = any(place == namespace and is_hidden(name) for place, name in ends)
     found = []
     for name, condition in prerequisites_of(obj, keys.after).items():
         exists, outcome = (namespace, name) in ends, ends.get((namespace, name))
@@ -127,7 +128,7 @@ def judge(obj: Object, ends: Ends, keys: Records) -> list[Prerequisite]:
             continue
         record = read_record(seen.get(_record_key(name)))
         state = _state(condition, outcome, exists=exists)
-        may_be_hidden = not exists and some_hidden
+        may_be_hidden = not exists and namespace in ends.with_hidden
         found.append(Prerequisite(name, condition, state, outcome, record=record, may_be_hidden=may_be_hidden))
     return found
 
@@ -187,6 +188,8 @@ def ends_of(mains: Iterable[Object], keys: Records) -> Ends:
     for (namespace, name), obj in newest.items():
         outcome = outcome_of(obj)
         found[namespace, name] = outcome
+        if is_hidden(name):
+            found.with_hidden.add(namespace)
         if keys.sweep in labels_of(obj):
             sweep = labels_of(obj)[keys.sweep]
             ends = found.sweeps.setdefault((namespace, sweep), SweepEnds(sweep))
