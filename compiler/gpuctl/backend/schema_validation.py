@@ -56,8 +56,8 @@ _TYPES = {
 class Violation(NamedTuple):
     """A violation of Kubernetes' schema.
 
-    ``path`` leads to the invalid value. An unknown field is the last part of the path; for a missing field it is the
-    mapping that lacks it. ``hint`` is None for most.
+    ``path`` is the path of the invalid value or the unknown field. If a field is missing, it is the path of the mapping
+    without it. ``hint`` is the correction; None if the message says enough.
     """
 
     path: ObjectPath

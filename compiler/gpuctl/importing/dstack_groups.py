@@ -75,7 +75,10 @@ class _Group:
 
 
 def take_groups(raw: RawDocument, tree: SourceTree, task: TaskFields, shell: str) -> bool:
-    """Set a role for each group of nodes. Return False if there is none, or if a role cannot have what a group has."""
+    """Set a role for each group of nodes.
+
+    Return False if the file has no groups, or if a group has settings that a role has no fields for.
+    """
     nodes = [tree.node(("groups", index)) for index in range(tree.items(("groups",)))]
     groups = [
         _Group(raw._replace(root=node), index)

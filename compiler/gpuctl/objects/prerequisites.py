@@ -50,10 +50,11 @@ class Ends(dict[tuple[str, str], "Outcome | None"]):
 class Prerequisite(NamedTuple):
     """A job to wait for, and its state: met, waiting, missing (no such job), or unmet (it ended otherwise).
 
-    Of a sweep: ``is_sweep`` is True, ``failed_jobs`` are the jobs that have failed, ``absent_jobs`` those that do not
-    exist and were not seen to end (the state is missing if only they are left), ``record`` is what to record.
+    ``is_sweep``: it is a sweep. Then ``failed_jobs`` are the jobs that have failed. ``absent_jobs`` do not exist and
+    were not seen to end; if only they are left, the state is missing. ``record`` is what to record.
 
-    ``may_be_hidden``: it is missing among the jobs of its namespace that the caller may see, and there are others.
+    ``may_be_hidden``: no job that the caller may see has this name, but the namespace has jobs that the caller may not
+    see.
     """
 
     name: str
