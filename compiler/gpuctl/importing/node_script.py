@@ -15,7 +15,7 @@ from gpuctl.importing.slurm.script_body import ScriptBody
 from gpuctl.importing.slurm.script_edits import VariableChange
 from gpuctl.importing.slurm.slurm_variables import Replaced
 from gpuctl.importing.slurm.srun_options import SrunOptions
-from gpuctl.importing.slurm.text_places import LineBreaks
+from gpuctl.importing.slurm.text_places import LineBreaks, reference
 
 _LONGEST = 64 * 1024
 
@@ -29,7 +29,7 @@ def with_constants(
     """
     patterns: dict[str, str] = {}
     for name, value in values.items():
-        pattern = rf"\$(?:{name}\b|\{{{name}\}})|(?<![\w${{'\"-]){name}(?![\w}}'\":=])"
+        pattern = rf"{reference(name)}|(?<![\w${{'\"-]){name}(?![\w}}'\":=])"
         patterns[pattern] = str(value)
         if re.search(rf"\b{name}\b", re.sub(pattern, "", text)):
             draft.set_item("environment.env", name, str(value), line)

@@ -156,7 +156,7 @@ def replace_variables(body: str, facts: SlurmFacts) -> Replaced:
     else:
         names = "|".join([*map(re.escape, sorted(set(re.findall(_FIRST_ADDRESS, body)))), "MASTER_ADDR"])
         note = "the address of one node is 127.0.0.1: the server listens on all addresses of its pod"
-        listens = rf"(?P<option>{_LISTENS}[\"']?)\$(?:\{{(?:{names})\}}|(?:{names})\b)"
+        listens = rf"(?P<option>{_LISTENS}[\"']?){reference(names)}"
         body = substitute(listens, lambda match: f"{match['option']}{_ANY}", body, note, changes)
     return Replaced(_rename(body, facts, changes), changes, frozenset(hosts))
 
