@@ -2097,6 +2097,8 @@ type NamesBody struct {
 
 // PoolBody: A pool. `gpuType` applies to nodes whose labels name no GPU type.
 type PoolBody struct {
+	// Check only; nothing is written.
+	DryRun bool `json:"dryRun,omitempty"`
 	// Its name; when a pool is changed, the path has it.
 	Name        string `json:"name,omitempty"`
 	Description string `json:"description,omitempty"`
@@ -2106,40 +2108,38 @@ type PoolBody struct {
 	GPUType []string `json:"gpuType,omitempty"`
 	// Limits of a pool.
 	Quota map[string]any `json:"quota,omitempty"`
-	// Check only; nothing is written.
-	DryRun bool `json:"dryRun,omitempty"`
 }
 
 // NewLabel: A label to set.
 type NewLabel struct {
+	// Check only; nothing is written.
+	DryRun bool `json:"dryRun,omitempty"`
 	// Key of the label.
 	Key string `json:"key"`
 	// Value of the label.
 	Value string `json:"value"`
 	// Replace an existing value.
 	Overwrite bool `json:"overwrite,omitempty"`
-	// Check only; nothing is written.
-	DryRun bool `json:"dryRun,omitempty"`
 }
 
 // NewLabels: A label to set on several nodes.
 type NewLabels struct {
+	// Check only; nothing is written.
+	DryRun bool `json:"dryRun,omitempty"`
 	// Key of the label.
 	Key string `json:"key"`
 	// Value of the label.
 	Value string `json:"value"`
 	// Replace an existing value.
-	Overwrite bool `json:"overwrite,omitempty"`
-	// Check only; nothing is written.
-	DryRun    bool     `json:"dryRun,omitempty"`
+	Overwrite bool     `json:"overwrite,omitempty"`
 	NodeNames []string `json:"nodeNames"`
 }
 
 // LabelChanges: Labels to set or delete on several nodes.
 type LabelChanges struct {
-	NodeNames []string `json:"nodeNames"`
 	// Check only; nothing is written.
-	DryRun bool `json:"dryRun,omitempty"`
+	DryRun    bool     `json:"dryRun,omitempty"`
+	NodeNames []string `json:"nodeNames"`
 	// Key -> value; null deletes the label.
 	Labels map[string]*string `json:"labels"`
 	// Replace existing values.
@@ -2148,14 +2148,16 @@ type LabelChanges struct {
 
 // LabelDeletions: Labels to delete on several nodes.
 type LabelDeletions struct {
-	NodeNames []string `json:"nodeNames"`
 	// Check only; nothing is written.
-	DryRun bool     `json:"dryRun,omitempty"`
-	Keys   []string `json:"keys"`
+	DryRun    bool     `json:"dryRun,omitempty"`
+	NodeNames []string `json:"nodeNames"`
+	Keys      []string `json:"keys"`
 }
 
 // QuotaBody: Quotas of users: the limits of the namespace with the user's name.
 type QuotaBody struct {
+	// Check only; nothing is written.
+	DryRun      bool   `json:"dryRun,omitempty"`
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	// User -> cpu, memory, gpu and maxJobs.
@@ -2164,24 +2166,22 @@ type QuotaBody struct {
 	Namespace map[string]any `json:"namespace,omitempty"`
 	// Values for entries that omit them.
 	Default map[string]any `json:"default,omitempty"`
-	// Check only; nothing is written.
-	DryRun bool `json:"dryRun,omitempty"`
 }
 
 // PoolMembers: Nodes to add to a pool.
 type PoolMembers struct {
-	NodeNames []string `json:"nodeNames"`
 	// Check only; nothing is written.
-	DryRun bool `json:"dryRun,omitempty"`
+	DryRun    bool     `json:"dryRun,omitempty"`
+	NodeNames []string `json:"nodeNames"`
 	// Move nodes that are in another pool.
 	Overwrite bool `json:"overwrite,omitempty"`
 }
 
 // NodeNames: Nodes to change.
 type NodeNames struct {
-	NodeNames []string `json:"nodeNames"`
 	// Check only; nothing is written.
-	DryRun bool `json:"dryRun,omitempty"`
+	DryRun    bool     `json:"dryRun,omitempty"`
+	NodeNames []string `json:"nodeNames"`
 }
 
 // RightQuestion: An action on a resource.

@@ -75,12 +75,12 @@ func (c *Client) AllJobs(ctx context.Context, options *ListJobsOptions) *Iterato
 type CreateJobsOptions struct {
 	// Check only; nothing is written.
 	DryRun bool
-	// Confirm all questions of the plan: running work may be ended.
-	Confirm bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
 	// Profile to merge into the documents that have profiles.
 	Profile string
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
 	// IdempotencyKey is the key of this request. By default a random one is used, so that it can be retried.
 	IdempotencyKey string
 }
@@ -92,9 +92,9 @@ func (c *Client) CreateJobs(ctx context.Context, documents string, options *Crea
 		options = &CreateJobsOptions{}
 	}
 	query := url.Values{}
-	set(query, "confirm", options.Confirm)
 	set(query, "queue", options.Queue)
 	set(query, "profile", options.Profile)
+	set(query, "confirm", options.Confirm)
 	body := map[string]any{"yamlContent": documents}
 	if options.DryRun {
 		body["dryRun"] = options.DryRun
@@ -132,14 +132,14 @@ type UpdateJobOptions struct {
 	DryRun bool
 	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// Confirm all questions of the plan: running work may be ended.
-	Confirm bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
 	// Profile to merge into the documents that have profiles.
 	Profile string
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
 }
 
 // UpdateJob: Apply the changed document of a job. A change that ends running work must be confirmed.
@@ -149,10 +149,10 @@ func (c *Client) UpdateJob(ctx context.Context, jobID string, documents string, 
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
-	set(query, "confirm", options.Confirm)
 	set(query, "queue", options.Queue)
 	set(query, "profile", options.Profile)
 	set(query, "checkpoint", options.Checkpoint)
+	set(query, "confirm", options.Confirm)
 	body := map[string]any{"yamlContent": documents}
 	if options.DryRun {
 		body["dryRun"] = options.DryRun
@@ -435,22 +435,22 @@ func (c *Client) WaitJob(ctx context.Context, jobID string, body WaitQuestion, o
 type ApplyDocumentsOptions struct {
 	// Check only; nothing is written.
 	DryRun bool
-	Files  []map[string]any
+	// The texts of `questions` and `courtesies` that the user has confirmed. If the plan has other texts, the answer is 409
+	// with the plan.
+	Confirmed []string
+	Files     []map[string]any
 	// The platform file that belongs to the documents. It is not used; a message reports how it differs from the service's.
 	Platform map[string]any
 	// Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
 	Overrides []string
-	// The texts of `questions` and `courtesies` that the user has confirmed. If the plan has other texts, the answer is 409
-	// with the plan.
-	Confirmed []string
-	// Confirm all questions of the plan: running work may be ended.
-	Confirm bool
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
 	// End the pods without their grace period.
 	Force bool
 	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
 	Timeout *float64
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
 	// Namespace of jobs whose documents do not have one.
 	Namespace string
 	// Reject documents with warnings.
@@ -477,10 +477,10 @@ func (c *Client) ApplyDocuments(ctx context.Context, documents string, options *
 		options = &ApplyDocumentsOptions{}
 	}
 	query := url.Values{}
-	set(query, "confirm", options.Confirm)
 	set(query, "checkpoint", options.Checkpoint)
 	set(query, "force", options.Force)
 	set(query, "timeout", options.Timeout)
+	set(query, "confirm", options.Confirm)
 	set(query, "namespace", options.Namespace)
 	set(query, "strict", options.Strict)
 	set(query, "profile", options.Profile)
@@ -494,6 +494,9 @@ func (c *Client) ApplyDocuments(ctx context.Context, documents string, options *
 	if options.DryRun {
 		body["dryRun"] = options.DryRun
 	}
+	if options.Confirmed != nil {
+		body["confirmed"] = options.Confirmed
+	}
 	if options.Files != nil {
 		body["files"] = options.Files
 	}
@@ -502,9 +505,6 @@ func (c *Client) ApplyDocuments(ctx context.Context, documents string, options *
 	}
 	if options.Overrides != nil {
 		body["overrides"] = options.Overrides
-	}
-	if options.Confirmed != nil {
-		body["confirmed"] = options.Confirmed
 	}
 	var answer PlanAnswer
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/apply", query: query, body: body}, &answer); err != nil {
@@ -517,16 +517,14 @@ func (c *Client) ApplyDocuments(ctx context.Context, documents string, options *
 type DeleteDocumentsOptions struct {
 	// Check only; nothing is written.
 	DryRun bool
-	Files  []map[string]any
+	// The texts of `questions` and `courtesies` that the user has confirmed. If the plan has other texts, the answer is 409
+	// with the plan.
+	Confirmed []string
+	Files     []map[string]any
 	// The platform file that belongs to the documents. It is not used; a message reports how it differs from the service's.
 	Platform map[string]any
 	// Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
 	Overrides []string
-	// The texts of `questions` and `courtesies` that the user has confirmed. If the plan has other texts, the answer is 409
-	// with the plan.
-	Confirmed []string
-	// Confirm all questions of the plan: running work may be ended.
-	Confirm bool
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
 	// End the pods without their grace period.
@@ -535,6 +533,8 @@ type DeleteDocumentsOptions struct {
 	Timeout *float64
 	// Keep the labels of a pool on its nodes.
 	KeepLabels bool
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
 	// Namespace of jobs whose documents do not have one.
 	Namespace string
 	// Reject documents with warnings.
@@ -549,17 +549,20 @@ func (c *Client) DeleteDocuments(ctx context.Context, documents string, options 
 		options = &DeleteDocumentsOptions{}
 	}
 	query := url.Values{}
-	set(query, "confirm", options.Confirm)
 	set(query, "checkpoint", options.Checkpoint)
 	set(query, "force", options.Force)
 	set(query, "timeout", options.Timeout)
 	set(query, "keepLabels", options.KeepLabels)
+	set(query, "confirm", options.Confirm)
 	set(query, "namespace", options.Namespace)
 	set(query, "strict", options.Strict)
 	set(query, "profile", options.Profile)
 	body := map[string]any{"yamlContent": documents}
 	if options.DryRun {
 		body["dryRun"] = options.DryRun
+	}
+	if options.Confirmed != nil {
+		body["confirmed"] = options.Confirmed
 	}
 	if options.Files != nil {
 		body["files"] = options.Files
@@ -569,9 +572,6 @@ func (c *Client) DeleteDocuments(ctx context.Context, documents string, options 
 	}
 	if options.Overrides != nil {
 		body["overrides"] = options.Overrides
-	}
-	if options.Confirmed != nil {
-		body["confirmed"] = options.Confirmed
 	}
 	var answer PlanAnswer
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/delete", query: query, body: body}, &answer); err != nil {
@@ -584,14 +584,14 @@ func (c *Client) DeleteDocuments(ctx context.Context, documents string, options 
 type PlanDocumentsOptions struct {
 	// Check only; nothing is written.
 	DryRun bool
-	Files  []map[string]any
+	// The texts of `questions` and `courtesies` that the user has confirmed. If the plan has other texts, the answer is 409
+	// with the plan.
+	Confirmed []string
+	Files     []map[string]any
 	// The platform file that belongs to the documents. It is not used; a message reports how it differs from the service's.
 	Platform map[string]any
 	// Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
 	Overrides []string
-	// The texts of `questions` and `courtesies` that the user has confirmed. If the plan has other texts, the answer is 409
-	// with the plan.
-	Confirmed []string
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
 	// `objects`: include each object before and after the change, with secrets masked.
@@ -637,6 +637,9 @@ func (c *Client) PlanDocuments(ctx context.Context, documents string, options *P
 	if options.DryRun {
 		body["dryRun"] = options.DryRun
 	}
+	if options.Confirmed != nil {
+		body["confirmed"] = options.Confirmed
+	}
 	if options.Files != nil {
 		body["files"] = options.Files
 	}
@@ -645,9 +648,6 @@ func (c *Client) PlanDocuments(ctx context.Context, documents string, options *P
 	}
 	if options.Overrides != nil {
 		body["overrides"] = options.Overrides
-	}
-	if options.Confirmed != nil {
-		body["confirmed"] = options.Confirmed
 	}
 	var answer PlanAnswer
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/plan", query: query, body: body, repeatable: true}, &answer); err != nil {
@@ -660,10 +660,10 @@ func (c *Client) PlanDocuments(ctx context.Context, documents string, options *P
 type CreateJobBatchOptions struct {
 	// Check only; nothing is written.
 	DryRun bool
-	// Confirm all questions of the plan: running work may be ended.
-	Confirm bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
 	// IdempotencyKey is the key of this request. By default a random one is used, so that it can be retried.
 	IdempotencyKey string
 }
@@ -675,8 +675,8 @@ func (c *Client) CreateJobBatch(ctx context.Context, documents []string, options
 		options = &CreateJobBatchOptions{}
 	}
 	query := url.Values{}
-	set(query, "confirm", options.Confirm)
 	set(query, "queue", options.Queue)
+	set(query, "confirm", options.Confirm)
 	body := map[string]any{"yamlContents": documents}
 	if options.DryRun {
 		body["dryRun"] = options.DryRun
@@ -692,14 +692,14 @@ func (c *Client) CreateJobBatch(ctx context.Context, documents []string, options
 type DeleteJobsOptions struct {
 	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// Confirm all questions of the plan: running work may be ended.
-	Confirm bool
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
 	// End the pods without their grace period.
 	Force bool
 	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
 	Timeout *float64
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
 }
 
 // DeleteJobs: Delete jobs, and wait until they are gone.
@@ -709,10 +709,10 @@ func (c *Client) DeleteJobs(ctx context.Context, body NamesBody, options *Delete
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
-	set(query, "confirm", options.Confirm)
 	set(query, "checkpoint", options.Checkpoint)
 	set(query, "force", options.Force)
 	set(query, "timeout", options.Timeout)
+	set(query, "confirm", options.Confirm)
 	var answer PlanAnswer
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/delete", query: query, body: body}, &answer); err != nil {
 		return nil, err
@@ -724,14 +724,14 @@ func (c *Client) DeleteJobs(ctx context.Context, body NamesBody, options *Delete
 type RerunJobsOptions struct {
 	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// Confirm all questions of the plan: running work may be ended.
-	Confirm bool
 	// Run only failed trainings; of arrays, only the indexes that have not succeeded.
 	Failed bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
 	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
 	Timeout *float64
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
 }
 
 // RerunJobs: Run finished trainings again. A deleted training must be the only one named, and must be confirmed.
@@ -741,10 +741,10 @@ func (c *Client) RerunJobs(ctx context.Context, body NamesBody, options *RerunJo
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
-	set(query, "confirm", options.Confirm)
 	set(query, "failed", options.Failed)
 	set(query, "queue", options.Queue)
 	set(query, "timeout", options.Timeout)
+	set(query, "confirm", options.Confirm)
 	var answer PlanAnswer
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/rerun", query: query, body: body}, &answer); err != nil {
 		return nil, err
@@ -756,12 +756,12 @@ func (c *Client) RerunJobs(ctx context.Context, body NamesBody, options *RerunJo
 type RunJobsOptions struct {
 	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// Confirm all questions of the plan: running work may be ended.
-	Confirm bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
 	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
 	Timeout *float64
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
 }
 
 // RunJobs: Start a run of each of some scheduled trainings now.
@@ -771,9 +771,9 @@ func (c *Client) RunJobs(ctx context.Context, body NamesBody, options *RunJobsOp
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
-	set(query, "confirm", options.Confirm)
 	set(query, "queue", options.Queue)
 	set(query, "timeout", options.Timeout)
+	set(query, "confirm", options.Confirm)
 	var answer PlanAnswer
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/run", query: query, body: body}, &answer); err != nil {
 		return nil, err
@@ -785,14 +785,14 @@ func (c *Client) RunJobs(ctx context.Context, body NamesBody, options *RunJobsOp
 type ScaleJobsOptions struct {
 	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// Confirm all questions of the plan: running work may be ended.
-	Confirm bool
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
 	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
 	Timeout *float64
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
 }
 
 // ScaleJobs: Change the number of nodes of elastic trainings. A change that restarts running work must be confirmed.
@@ -803,10 +803,10 @@ func (c *Client) ScaleJobs(ctx context.Context, nodes string, body NamesBody, op
 	query := url.Values{}
 	query.Set("nodes", nodes)
 	set(query, "namespace", options.Namespace)
-	set(query, "confirm", options.Confirm)
 	set(query, "checkpoint", options.Checkpoint)
 	set(query, "queue", options.Queue)
 	set(query, "timeout", options.Timeout)
+	set(query, "confirm", options.Confirm)
 	var answer PlanAnswer
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/scale", query: query, body: body, repeatable: true}, &answer); err != nil {
 		return nil, err
@@ -917,12 +917,12 @@ func (c *Client) ResumeJob(ctx context.Context, jobID string, options *ResumeJob
 type RerunJobOptions struct {
 	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// Confirm all questions of the plan: running work may be ended.
-	Confirm bool
 	// Run only failed trainings; of arrays, only the indexes that have not succeeded.
 	Failed bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
 	// Check everything and return what would be done. Nothing is written.
 	DryRun bool
 }
@@ -935,9 +935,9 @@ func (c *Client) RerunJob(ctx context.Context, jobID string, options *RerunJobOp
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
-	set(query, "confirm", options.Confirm)
 	set(query, "failed", options.Failed)
 	set(query, "queue", options.Queue)
+	set(query, "confirm", options.Confirm)
 	set(query, "dryRun", options.DryRun)
 	var answer RerunJob
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/rerun"), query: query}, &answer); err != nil {
@@ -950,10 +950,10 @@ func (c *Client) RerunJob(ctx context.Context, jobID string, options *RerunJobOp
 type RunJobOptions struct {
 	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// Confirm all questions of the plan: running work may be ended.
-	Confirm bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
 	// Check everything and return what would be done. Nothing is written.
 	DryRun bool
 }
@@ -965,8 +965,8 @@ func (c *Client) RunJob(ctx context.Context, jobID string, options *RunJobOption
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
-	set(query, "confirm", options.Confirm)
 	set(query, "queue", options.Queue)
+	set(query, "confirm", options.Confirm)
 	set(query, "dryRun", options.DryRun)
 	var answer PlanAnswer
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/run"), query: query}, &answer); err != nil {
@@ -979,12 +979,12 @@ func (c *Client) RunJob(ctx context.Context, jobID string, options *RunJobOption
 type ScaleJobOptions struct {
 	// Namespace of the job; required if the name exists in several.
 	Namespace string
-	// Confirm all questions of the plan: running work may be ended.
-	Confirm bool
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
 	Checkpoint bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
 	// Check everything and return what would be done. Nothing is written.
 	DryRun bool
 }
@@ -997,9 +997,9 @@ func (c *Client) ScaleJob(ctx context.Context, jobID string, nodes string, optio
 	query := url.Values{}
 	query.Set("nodes", nodes)
 	set(query, "namespace", options.Namespace)
-	set(query, "confirm", options.Confirm)
 	set(query, "checkpoint", options.Checkpoint)
 	set(query, "queue", options.Queue)
+	set(query, "confirm", options.Confirm)
 	set(query, "dryRun", options.DryRun)
 	var answer PlanAnswer
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/scale"), query: query, repeatable: true}, &answer); err != nil {
@@ -1014,8 +1014,6 @@ type RollbackJobOptions struct {
 	Namespace string
 	// Revision of the history. Default: the newest one that differs from the current document.
 	To *int64
-	// Confirm all questions of the plan: running work may be ended.
-	Confirm bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
 	// Rollout strategy of a changed service. Default: that of the running service, else of the platform.
@@ -1028,6 +1026,8 @@ type RollbackJobOptions struct {
 	Force bool
 	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
 	Timeout *float64
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
 	// Check everything and return what would be done. Nothing is written.
 	DryRun bool
 }
@@ -1040,13 +1040,13 @@ func (c *Client) RollbackJob(ctx context.Context, jobID string, options *Rollbac
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
 	set(query, "to", options.To)
-	set(query, "confirm", options.Confirm)
 	set(query, "queue", options.Queue)
 	set(query, "strategy", options.Strategy)
 	set(query, "noProbe", options.NoProbe)
 	set(query, "checkpoint", options.Checkpoint)
 	set(query, "force", options.Force)
 	set(query, "timeout", options.Timeout)
+	set(query, "confirm", options.Confirm)
 	set(query, "dryRun", options.DryRun)
 	var answer ChangedJob
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/rollback"), query: query}, &answer); err != nil {
@@ -1059,10 +1059,10 @@ func (c *Client) RollbackJob(ctx context.Context, jobID string, options *Rollbac
 type RecoverOptions struct {
 	// Only this namespace. Default: all that the caller may see.
 	Namespace string
-	// Confirm all questions of the plan: running work may be ended.
-	Confirm bool
 	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
 	Timeout *float64
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
 	// Check everything and return what would be done. Nothing is written.
 	DryRun bool
 }
@@ -1074,8 +1074,8 @@ func (c *Client) Recover(ctx context.Context, options *RecoverOptions) (*Recover
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
-	set(query, "confirm", options.Confirm)
 	set(query, "timeout", options.Timeout)
+	set(query, "confirm", options.Confirm)
 	set(query, "dryRun", options.DryRun)
 	var answer Recoveries
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/recoveries", query: query}, &answer); err != nil {
@@ -1679,12 +1679,12 @@ func (c *Client) RemoveNodes(ctx context.Context, poolName string, body NodeName
 
 // DeletePoolsOptions are the optional parameters of DeletePools.
 type DeletePoolsOptions struct {
-	// Confirm all questions of the plan: running work may be ended.
-	Confirm bool
 	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
 	Timeout *float64
 	// Keep the labels of a pool on its nodes.
 	KeepLabels bool
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
 }
 
 // DeletePools: Delete pools. Their nodes lose the label, their jobs continue to run.
@@ -1693,9 +1693,9 @@ func (c *Client) DeletePools(ctx context.Context, body NamesBody, options *Delet
 		options = &DeletePoolsOptions{}
 	}
 	query := url.Values{}
-	set(query, "confirm", options.Confirm)
 	set(query, "timeout", options.Timeout)
 	set(query, "keepLabels", options.KeepLabels)
+	set(query, "confirm", options.Confirm)
 	var answer PlanAnswer
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/pools/delete", query: query, body: body}, &answer); err != nil {
 		return nil, err
@@ -1705,10 +1705,10 @@ func (c *Client) DeletePools(ctx context.Context, body NamesBody, options *Delet
 
 // DeleteQuotasOptions are the optional parameters of DeleteQuotas.
 type DeleteQuotasOptions struct {
-	// Confirm all questions of the plan: running work may be ended.
-	Confirm bool
 	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
 	Timeout *float64
+	// Confirm all questions of the plan: running work may be ended.
+	Confirm bool
 }
 
 // DeleteQuotas: Delete the quotas of users. The namespaces and their content stay.
@@ -1717,8 +1717,8 @@ func (c *Client) DeleteQuotas(ctx context.Context, body NamesBody, options *Dele
 		options = &DeleteQuotasOptions{}
 	}
 	query := url.Values{}
-	set(query, "confirm", options.Confirm)
 	set(query, "timeout", options.Timeout)
+	set(query, "confirm", options.Confirm)
 	var answer PlanAnswer
 	if err := c.send(ctx, request{method: http.MethodPost, path: "/quotas/delete", query: query, body: body}, &answer); err != nil {
 		return nil, err

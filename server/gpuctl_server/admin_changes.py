@@ -120,7 +120,7 @@ class AdminBody(NamedTuple):
     @property
     def dry_run(self) -> bool:
         """True if the body asks for a dry run."""
-        return any(body is not None and body.dryRun for body in (self.pool, self.quota))
+        return any(body is not None and body.dry_run for body in (self.pool, self.quota))
 
 
 async def pool_of(request: Request) -> AdminBody:
@@ -369,7 +369,7 @@ def _pool_document(service: Service, session: Session, body: PoolBody, name: str
         "version": _VERSION,
         "pool": _present({"name": body.name or name, "description": body.description}),
         "nodes": {node: _present({"gpu-type": types.get(node)}) for node in body.nodes},
-        "quota": None if body.quota is None else body.quota.model_dump(exclude_none=True),
+        "quota": None if body.quota is None else body.quota.model_dump(exclude_none=True, by_alias=True),
     }
     return json.dumps(_present(document), ensure_ascii=False)
 
@@ -377,9 +377,9 @@ def _pool_document(service: Service, session: Session, body: PoolBody, name: str
 def _types(service: Service, session: Session, body: PoolBody) -> dict[str, str]:
     """Return node -> GPU type: that of its labels, else the only type in the request. Nodes without GPUs are left
     out."""
-    if not body.gpuType:
+    if not body.gpu_type:
         return {}
-    gpus, known = PlatformGpus(service.platform), {name.casefold() for name in body.gpuType}
+    gpus, known = PlatformGpus(service.platform), {name.casefold() for name in body.gpu_type}
     # An invalid name must not become part of a path. The compiler reports it.
     names = [name for name in body.nodes if is_dns_subdomain(name)]
     found: dict[str, str] = {}
@@ -391,15 +391,15 @@ def _types(service: Service, session: Session, body: PoolBody) -> dict[str, str]
             raise Problem(
                 409, say("node {name} has GPUs of type {type}, which is not in gpuType", name=name, type=labelled)
             )
-        if labelled is None and len(body.gpuType) > 1:
+        if labelled is None and len(body.gpu_type) > 1:
             hint = say("label the node with its GPU type, or send a pool document with the type of each node")
             raise Problem(400, say("the GPU type of node {name} is unknown", name=name), error="UnknownType", hint=hint)
-        found[name] = labelled or body.gpuType[0]
+        found[name] = labelled or body.gpu_type[0]
     return found
 
 
 def _quota_document(body: QuotaBody) -> str:
-    fields = body.model_dump(exclude_none=True, exclude={"name", "description", "dryRun"})
+    fields = body.model_dump(exclude_none=True, exclude={"name", "description", "dry_run"}, by_alias=True)
     header = _present({"name": body.name, "description": body.description})
     return json.dumps({"kind": "quota", "version": _VERSION, "quota": header, **fields}, ensure_ascii=False)
 

@@ -60,7 +60,7 @@ def create_each(change: ChangeRequest, texts: Sequence[str], key: str | None, *,
             )
         )
     if not change.dry_run:
-        await_listed(change.service, (item.jobId for item in batch.success))
+        await_listed(change.service, (item.job_id for item in batch.success))
     return batch
 
 
@@ -93,4 +93,4 @@ def _made(change: ChangeRequest, entry: _Entry, fits: BatchFit, max_age: MaxList
 
 def _items(made: Submitted) -> list[BatchItem]:
     shared = {"notes": made.notes, "questions": made.questions, "warnings": made.warnings}
-    return [BatchItem(jobId=job.jobId, name=job.name, message=job.message, **shared) for job in made.jobs or [made]]
+    return [BatchItem(job_id=job.job_id, name=job.name, message=job.message, **shared) for job in made.jobs or [made]]

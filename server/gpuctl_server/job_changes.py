@@ -96,7 +96,7 @@ def change_job(
         )
         _require_same_job(submission, opened.item)
         changed = apply_job(change, opened.session, submission, ("update",), change.run_options(checkpoint=checkpoint))
-    await_listed(change.service, [changed.jobId])
+    await_listed(change.service, [changed.job_id])
     return changed
 
 
@@ -150,10 +150,10 @@ def delete_job(change: ChangeRequest, ref: JobRef, *, force: bool, checkpoint: b
     when = say("without their grace period") if force else say("within their grace period")
     if change.dry_run:
         said = unchanged_message(say("{job} would be deleted, and its pods ended {when}", job=title, when=when))
-        return JobState(jobId=job, status=VALIDATED, message=said, plan=plan_answer(plan))
+        return JobState(job_id=job, status=VALIDATED, message=said, plan=plan_answer(plan))
     ends = say("its pods are ended") if force else say("its pods end")
     deleted = say("{job} is being deleted; {ends} {when}", job=title, ends=ends, when=when)
-    return JobState(jobId=job, status="terminating", message=deleted, notes=plan.notes or None)
+    return JobState(job_id=job, status="terminating", message=deleted, notes=plan.notes or None)
 
 
 def rerun_job(change: ChangeRequest, ref: JobRef, *, queue: bool, failed: bool = False) -> RerunJob:
@@ -179,10 +179,10 @@ def rerun_answer(change: ChangeRequest, job: str, title: str, plan: PlanAnswer) 
     """Return the answer for a training that runs again, after it is listed."""
     if change.dry_run:
         return RerunJob(
-            jobId=job, status=VALIDATED, message=unchanged_message(say("{job} would run again", job=title)), plan=plan
+            job_id=job, status=VALIDATED, message=unchanged_message(say("{job} would run again", job=title)), plan=plan
         )
     await_listed(change.service, [job])
-    return RerunJob(jobId=job, status="pending", message=say("{job} runs again", job=title), plan=plan)
+    return RerunJob(job_id=job, status="pending", message=say("{job} runs again", job=title), plan=plan)
 
 
 def list_unfinished(service: Service, caller: Caller, namespace: str | None) -> Recoveries:
@@ -278,13 +278,13 @@ def _changed(
     assert isinstance(model, Workload)
     title = f"{document.kind}/{model.job.name}"
     return ChangedJob(
-        jobId=None if live is None else id_of_workload(live, service.keys),
+        job_id=None if live is None else id_of_workload(live, service.keys),
         name=model.job.name,
         namespace=document.namespace,
         kind=document.kind,
         pool=model.resources.pool,
         status=VALIDATED if dry_run else done,
-        createdAt=None if live is None else str(live["metadata"]["creationTimestamp"]),
+        created_at=None if live is None else str(live["metadata"]["creationTimestamp"]),
         message=done_message(title, done, dry_run=dry_run),
         plan=plan,
         warnings=submission.warnings,

@@ -243,13 +243,13 @@ def _validated(document: Document, waits: str | None) -> SubmittedJob:
 
 def _answer(document: Document, job: str | None, created: str | None, status: str, said: str) -> SubmittedJob:
     return SubmittedJob(
-        jobId=job,
+        job_id=job,
         name=name_of(document),
         namespace=document.namespace or None,
         kind=document.kind,
         pool=_pool(document),
         status=status,
-        createdAt=created,
+        created_at=created,
         message=said,
     )
 

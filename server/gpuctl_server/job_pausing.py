@@ -111,7 +111,7 @@ def _suspended(change: ChangeRequest, ref: JobRef, act: SuspendFunction) -> _Sus
     sentence = effect_message(job_words(item), done.message, "" if is_planned else done.effect)
     if change.dry_run:
         sentence = unchanged_message(sentence)
-    state = JobState(jobId=id_of_workload(live, service.keys), status=status, message=sentence)
+    state = JobState(job_id=id_of_workload(live, service.keys), status=status, message=sentence)
     return _Suspended(state, workload_of(item.job), done.changed)
 
 

@@ -133,7 +133,7 @@ def run_again(change: ChangeRequest, ref: JobRef, *, queue: bool, failed: bool =
     with change.session() as session:
         submission = _last_document(change, session, history, run)
         changed = apply_job(change, session, submission, ("create", "update"), run)
-    return rerun_answer(change, changed.jobId or ref.text, f"{changed.kind}/{changed.name}", changed.plan)
+    return rerun_answer(change, changed.job_id or ref.text, f"{changed.kind}/{changed.name}", changed.plan)
 
 
 def rerun_removed(change: ChangeRequest, ref: JobRef, run: RunOptions) -> PlanAnswer:
@@ -167,7 +167,7 @@ def roll_back(change: ChangeRequest, ref: JobRef, to: int | None, planning: Plan
         submission = earlier_document(change.service, change.caller, session, history, to, planning)
         change.touched.extend(submission.titles)
         changed = apply_job(change, session, submission, ("create", "update"), run)
-    await_listed(change.service, [changed.jobId])
+    await_listed(change.service, [changed.job_id])
     return changed
 
 

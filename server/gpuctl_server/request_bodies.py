@@ -88,6 +88,16 @@ def parsed_body(model: type[Body]) -> Callable[[Request], Coroutine[Any, Any, Bo
     return read
 
 
+def optional_body(model: type[Body]) -> Callable[[Request], Coroutine[Any, Any, Body]]:
+    """Return a dependency like :func:`parsed_body`; without a body, all fields have their defaults."""
+
+    async def read(request: Request) -> Body:
+        return await parsed(model, request) if (await request.body()).strip() else model()
+
+    read.__annotations__["return"] = model
+    return read
+
+
 async def changes_of(request: Request) -> ChangesBody:
     """Return the documents of a change."""
     return await _documents(ChangesBody, request)
@@ -95,7 +105,7 @@ async def changes_of(request: Request) -> ChangesBody:
 
 async def documents_of(request: Request) -> DocumentsBody:
     """Return the documents of a request."""
-    return await _documents(DocumentsBody, request, dryRun=False)
+    return await _documents(DocumentsBody, request, dry_run=False)
 
 
 async def files_of(request: Request) -> FilesBody:
@@ -112,13 +122,13 @@ async def _documents(model: type[Body], request: Request, **rest: Any) -> Body:
     """
     if not sends_yaml(request):
         return await parsed(model, request)
-    return model(yamlContent=document_text(await request.body()), **rest)
+    return model(yaml_content=document_text(await request.body()), **rest)
 
 
 def sources_of(body: FilesBody) -> list[Source]:
     """Return the texts of a request, with the names for diagnostics."""
     files = [Source(item.name, item.text, direct=not item.in_directory) for item in body.files]
-    return [Source(NAME, body.yamlContent), *files] if body.yamlContent or not files else files
+    return [Source(NAME, body.yaml_content), *files] if body.yaml_content or not files else files
 
 
 def document_text(body: bytes) -> str:

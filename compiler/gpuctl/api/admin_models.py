@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
+
+from gpuctl.api.base_models import Body, DryRunBody
 
 
-class PoolLimits(BaseModel):
+class PoolLimits(Body):
     """Limits of a pool."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    maxJobs: int | None = Field(None, ge=1, description="Maximum number of unfinished jobs; null: no limit.")  # noqa: N815 - as the body has it
-    maxGpuPerJob: int | None = Field(None, ge=1, description="Maximum GPUs of one job; null: no limit.")  # noqa: N815
+    max_jobs: int | None = Field(None, ge=1, description="Maximum number of unfinished jobs; null: no limit.")
+    max_gpu_per_job: int | None = Field(None, ge=1, description="Maximum GPUs of one job; null: no limit.")
 
 
-class PoolBody(BaseModel):
+class PoolBody(DryRunBody):
     """A pool. ``gpuType`` applies to nodes whose labels name no GPU type."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
         json_schema_extra={
             "example": {
                 "name": "experiment-pool",
@@ -34,17 +32,14 @@ class PoolBody(BaseModel):
     name: str | None = Field(None, max_length=63, description="Its name; when a pool is changed, the path has it.")
     description: str | None = None
     nodes: list[str] = Field(default_factory=list, description="Names of its nodes.")
-    gpuType: list[str] = Field(default_factory=list, description="GPU types of its nodes.")  # noqa: N815
+    gpu_type: list[str] = Field(default_factory=list, description="GPU types of its nodes.")
     quota: PoolLimits | None = None
-    dryRun: bool = Field(False, description="Check only; nothing is written.")  # noqa: N815
 
 
-class QuotaBody(BaseModel):
+class QuotaBody(DryRunBody):
     """Quotas of users: the limits of the namespace with the user's name."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
         json_schema_extra={
             "example": {
                 "name": "team-resource-quota",
@@ -59,4 +54,3 @@ class QuotaBody(BaseModel):
     users: dict[str, JsonValue] | None = Field(None, description="User -> cpu, memory, gpu and maxJobs.")
     namespace: dict[str, JsonValue] | None = Field(None, description="The same as `users`.")
     default: dict[str, JsonValue] | None = Field(None, description="Values for entries that omit them.")
-    dryRun: bool = Field(False, description="Check only; nothing is written.")  # noqa: N815

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
 from pydantic.alias_generators import to_camel
 
 from gpuctl.api.json_values import number
@@ -57,3 +57,9 @@ class Body(BaseModel):
     model_config = ConfigDict(
         extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True, defer_build=True
     )
+
+
+class DryRunBody(Body):
+    """The body of a change that may be a dry run."""
+
+    dry_run: bool = Field(False, description="Check only; nothing is written.")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 
-from gpuctl.api.base_models import Body
+from gpuctl.api.base_models import ApiModel, Body, DryRunBody
 from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.api.plan_answers import PlanAnswer
 
@@ -69,27 +69,27 @@ resources:
 """Example of a complete document."""
 
 
-class DocumentsBody(BaseModel):
-    """Documents as a text field."""
+class ConfirmedBody(DryRunBody):
+    """The body of a change with questions."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={"example": {"yamlContent": EXAMPLE, "dryRun": True}},
+    confirmed: list[str] | None = Field(
+        None,
+        description="The texts of `questions` and `courtesies` that the user has confirmed. If the plan has other "
+        "texts, the answer is 409 with the plan.",
+        examples=[[]],
     )
 
-    yamlContent: str = Field(description="The documents.")  # noqa: N815 - as the body has it
-    dryRun: bool = Field(False, description="Check only; nothing is written.")  # noqa: N815
+
+class DocumentsBody(DryRunBody):
+    """Documents as a text field."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"yamlContent": EXAMPLE, "dryRun": True}})
+
+    yaml_content: str = Field(description="The documents.")
 
 
 MOST_NAMES = 100
 """Maximum number of names in one request."""
-_CONFIRMED: Any = Field(
-    None,
-    description="The texts of `questions` and `courtesies` that the user has confirmed. If the plan has other "
-    "texts, the answer is 409 with the plan.",
-    examples=[[]],
-)
 
 
 class SentFile(Body):
@@ -114,7 +114,7 @@ class SentPlatform(Body):
 class FilesBody(DocumentsBody):
     """Documents in one text or in several files."""
 
-    yamlContent: str = Field("", description="The documents.")  # noqa: N815 - as the body has it
+    yaml_content: str = Field("", description="The documents.")
     files: list[SentFile] = Field(default_factory=list)
     platform: SentPlatform | None = None
     overrides: list[Annotated[str, Field(max_length=4096)]] = Field(
@@ -125,19 +125,8 @@ class FilesBody(DocumentsBody):
     )
 
 
-class ChangesBody(FilesBody):
+class ChangesBody(FilesBody, ConfirmedBody):
     """Documents to plan, apply or delete."""
-
-    confirmed: list[str] | None = _CONFIRMED
-
-
-class ConfirmedBody(BaseModel):
-    """The body of a change without parameters in its body."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    dryRun: bool = Field(False, description="Check only; nothing is written.")  # noqa: N815
-    confirmed: list[str] | None = _CONFIRMED
 
 
 class NamesBody(ConfirmedBody):
@@ -151,25 +140,25 @@ class NamesBody(ConfirmedBody):
     )
 
 
-class SubmittedJob(BaseModel):
+class SubmittedJob(ApiModel):
     """A created job; with status ``validated``, one that would be created. ``jobId`` is null for a pool or quota."""
 
     model_config = ConfigDict(json_schema_extra={"example": _JOB})
 
-    jobId: str | None  # noqa: N815 - as the answer has it
+    job_id: str | None
     name: str
     namespace: str | None
     kind: str
     pool: str | None
     status: str
-    createdAt: str | None  # noqa: N815
+    created_at: str | None
     message: str
 
 
 _NOTE = "no node has the labels runwhere.ai/pool=trainig-pool (did you mean runwhere.ai/pool=training-pool?)"
 
 
-class PlanRemarks(BaseModel):
+class PlanRemarks(ApiModel):
     """Findings of the plan's checks that do not prevent it."""
 
     notes: list[str] = Field(
@@ -194,13 +183,13 @@ class Submitted(SubmittedJob, PlanRemarks):
 class BatchItem(PlanRemarks):
     """A created job of a batch; with ``dryRun`` one that would be created (``jobId`` is null)."""
 
-    jobId: str | None = Field(examples=["task1-1x8k2"])  # noqa: N815
+    job_id: str | None = Field(examples=["task1-1x8k2"])
     name: str = Field(examples=["task1"])
     message: str = Field(examples=["training/task1 is submitted to the pool training-pool"])
     warnings: list[DocumentWarning] = Field(default_factory=list, description="Diagnostics of the entry.")
 
 
-class BatchFailure(BaseModel):
+class BatchFailure(ApiModel):
     """A failed entry of a batch: its index (from 0), the error's name and message."""
 
     index: int = Field(examples=[1])
@@ -210,7 +199,7 @@ class BatchFailure(BaseModel):
     details: list[Any] = Field(default_factory=list, examples=[[]])
 
 
-class Batch(BaseModel):
+class Batch(ApiModel):
     """The result of a batch."""
 
     success: list[BatchItem]
@@ -226,7 +215,7 @@ class ChangedJob(SubmittedJob):
     warnings: list[DocumentWarning] = Field(default_factory=list, description="Diagnostics of the documents.")
 
 
-class ShortState(BaseModel):
+class ShortState(ApiModel):
     """A job and the result of an action on it."""
 
     model_config = ConfigDict(
@@ -235,7 +224,7 @@ class ShortState(BaseModel):
         }
     )
 
-    jobId: str  # noqa: N815
+    job_id: str
     status: str
     message: str
 

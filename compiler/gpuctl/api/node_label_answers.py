@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from gpuctl.acts.node_labels import NodeChangeReport
-from gpuctl.api.base_models import ApiModel, Body
+from gpuctl.api.base_models import ApiModel, DryRunBody
 from gpuctl.api.json_values import listed
 from gpuctl.api.node_answers import LabelPair, Labels
 from gpuctl.language.sentences import Template, say
@@ -39,13 +39,12 @@ _KEY = Field(max_length=512, description="Key of the label.", examples=["nvidia.
 _VALUE = Field(max_length=512, description="Value of the label.", examples=["a100-80g"])
 
 
-class NewLabel(Body):
+class NewLabel(DryRunBody):
     """A label to set."""
 
     key: str = _KEY
     value: str = _VALUE
     overwrite: bool = Field(False, description="Replace an existing value.")
-    dry_run: bool = Field(False, description="Check only; nothing is written.")
 
 
 class NewLabels(NewLabel):
@@ -54,11 +53,10 @@ class NewLabels(NewLabel):
     node_names: list[NodeName] = Field(min_length=1, max_length=MOST_NODES, examples=[["node-2", "node-3"]])
 
 
-class NodeNames(Body):
+class NodeNames(DryRunBody):
     """Nodes to change."""
 
     node_names: list[NodeName] = Field(min_length=1, max_length=MOST_NODES, examples=[["node-2", "node-3"]])
-    dry_run: bool = Field(False, description="Check only; nothing is written.")
 
 
 class LabelChanges(NodeNames):

@@ -105,18 +105,18 @@ class Operations(ABC):
         documents: Documents,
         *,
         dry_run: bool | None = None,
-        confirm: bool | None = None,
         queue: bool | None = None,
         profile: str | None = None,
+        confirm: bool | None = None,
         idempotency_key: str | None = None,
     ) -> models.Submitted:
         """Create what documents describe. If an object already exists, the answer is 409. With ``dryRun`` documents
         are only checked.
 
         :param dry_run: Check only; nothing is written.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param profile: Profile to merge into the documents that have profiles.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
         """
         found: models.Submitted = self.send(
@@ -124,8 +124,8 @@ class Operations(ABC):
                 "POST",
                 "/jobs",
                 models.Submitted,
-                query=given({"confirm": confirm, "queue": queue, "profile": profile}),
-                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
+                query=given({"queue": queue, "profile": profile, "confirm": confirm}),
+                body=given({"dryRun": dry_run, "yamlContent": as_yaml(documents)}),
                 headers=idempotency(idempotency_key),
             )
         )
@@ -149,20 +149,20 @@ class Operations(ABC):
         *,
         dry_run: bool | None = None,
         namespace: str | None = None,
-        confirm: bool | None = None,
         queue: bool | None = None,
         profile: str | None = None,
         checkpoint: bool | None = None,
+        confirm: bool | None = None,
     ) -> models.ChangedJob:
         """Apply the changed document of a job. A change that ends running work must be confirmed.
 
         :param job_id: Id of a job, its name, or the name of one of its pods.
         :param dry_run: Check only; nothing is written.
         :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param profile: Profile to merge into the documents that have profiles.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.ChangedJob = self.send(
             Call(
@@ -172,13 +172,13 @@ class Operations(ABC):
                 query=given(
                     {
                         "namespace": namespace,
-                        "confirm": confirm,
                         "queue": queue,
                         "profile": profile,
                         "checkpoint": checkpoint,
+                        "confirm": confirm,
                     }
                 ),
-                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
+                body=given({"dryRun": dry_run, "yamlContent": as_yaml(documents)}),
             )
         )
         return found
@@ -445,14 +445,14 @@ class Operations(ABC):
         documents: Documents,
         *,
         dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
         files: Sequence[dict[str, Any]] | None = None,
         platform: dict[str, Any] | None = None,
         overrides: Sequence[str] | None = None,
-        confirmed: Sequence[str] | None = None,
-        confirm: bool | None = None,
         checkpoint: bool | None = None,
         force: bool | None = None,
         timeout: float | None = None,
+        confirm: bool | None = None,
         namespace: str | None = None,
         strict: bool | None = None,
         profile: str | None = None,
@@ -466,15 +466,15 @@ class Operations(ABC):
         """Create and update what documents describe. A change that ends running work must be confirmed.
 
         :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
         :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
-            other texts, the answer is 409 with the plan.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param namespace: Namespace of jobs whose documents do not have one.
         :param strict: Reject documents with warnings.
         :param profile: Profile to merge into the documents that have profiles.
@@ -493,10 +493,10 @@ class Operations(ABC):
                 models.PlanAnswer,
                 query=given(
                     {
-                        "confirm": confirm,
                         "checkpoint": checkpoint,
                         "force": force,
                         "timeout": timeout,
+                        "confirm": confirm,
                         "namespace": namespace,
                         "strict": strict,
                         "profile": profile,
@@ -510,12 +510,12 @@ class Operations(ABC):
                 ),
                 body=given(
                     {
-                        "yamlContent": as_yaml(documents),
                         "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "yamlContent": as_yaml(documents),
                         "files": None if files is None else list(files),
                         "platform": platform,
                         "overrides": None if overrides is None else list(overrides),
-                        "confirmed": None if confirmed is None else list(confirmed),
                     }
                 ),
                 repeatable=False,
@@ -528,15 +528,15 @@ class Operations(ABC):
         documents: Documents,
         *,
         dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
         files: Sequence[dict[str, Any]] | None = None,
         platform: dict[str, Any] | None = None,
         overrides: Sequence[str] | None = None,
-        confirmed: Sequence[str] | None = None,
-        confirm: bool | None = None,
         checkpoint: bool | None = None,
         force: bool | None = None,
         timeout: float | None = None,
         keep_labels: bool | None = None,
+        confirm: bool | None = None,
         namespace: str | None = None,
         strict: bool | None = None,
         profile: str | None = None,
@@ -544,16 +544,16 @@ class Operations(ABC):
         """Delete what documents describe, and wait until it is gone.
 
         :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
         :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
-            other texts, the answer is 409 with the plan.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         :param keep_labels: Keep the labels of a pool on its nodes.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param namespace: Namespace of jobs whose documents do not have one.
         :param strict: Reject documents with warnings.
         :param profile: Profile to merge into the documents that have profiles.
@@ -565,11 +565,11 @@ class Operations(ABC):
                 models.PlanAnswer,
                 query=given(
                     {
-                        "confirm": confirm,
                         "checkpoint": checkpoint,
                         "force": force,
                         "timeout": timeout,
                         "keepLabels": keep_labels,
+                        "confirm": confirm,
                         "namespace": namespace,
                         "strict": strict,
                         "profile": profile,
@@ -577,12 +577,12 @@ class Operations(ABC):
                 ),
                 body=given(
                     {
-                        "yamlContent": as_yaml(documents),
                         "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "yamlContent": as_yaml(documents),
                         "files": None if files is None else list(files),
                         "platform": platform,
                         "overrides": None if overrides is None else list(overrides),
-                        "confirmed": None if confirmed is None else list(confirmed),
                     }
                 ),
                 repeatable=False,
@@ -595,10 +595,10 @@ class Operations(ABC):
         documents: Documents,
         *,
         dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
         files: Sequence[dict[str, Any]] | None = None,
         platform: dict[str, Any] | None = None,
         overrides: Sequence[str] | None = None,
-        confirmed: Sequence[str] | None = None,
         checkpoint: bool | None = None,
         show: str | None = None,
         namespace: str | None = None,
@@ -614,11 +614,11 @@ class Operations(ABC):
         """Return what applying documents would do. Writes nothing.
 
         :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
         :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
-            other texts, the answer is 409 with the plan.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param show: `objects`: include each object before and after the change, with secrets masked.
         :param namespace: Namespace of jobs whose documents do not have one.
@@ -654,12 +654,12 @@ class Operations(ABC):
                 ),
                 body=given(
                     {
-                        "yamlContent": as_yaml(documents),
                         "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "yamlContent": as_yaml(documents),
                         "files": None if files is None else list(files),
                         "platform": platform,
                         "overrides": None if overrides is None else list(overrides),
-                        "confirmed": None if confirmed is None else list(confirmed),
                     }
                 ),
             )
@@ -671,16 +671,16 @@ class Operations(ABC):
         documents: Sequence[Documents],
         *,
         dry_run: bool | None = None,
-        confirm: bool | None = None,
         queue: bool | None = None,
+        confirm: bool | None = None,
         idempotency_key: str | None = None,
     ) -> models.Batch:
         """Create the documents of each entry independently. Failed entries have an error. With ``dryRun`` they are
         only checked.
 
         :param dry_run: Check only; nothing is written.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
         """
         found: models.Batch = self.send(
@@ -688,8 +688,8 @@ class Operations(ABC):
                 "POST",
                 "/jobs/batch",
                 models.Batch,
-                query=given({"confirm": confirm, "queue": queue}),
-                body=given({"yamlContents": [as_yaml(entry) for entry in documents], "dryRun": dry_run}),
+                query=given({"queue": queue, "confirm": confirm}),
+                body=given({"dryRun": dry_run, "yamlContents": [as_yaml(entry) for entry in documents]}),
                 headers=idempotency(idempotency_key),
             )
         )
@@ -702,10 +702,10 @@ class Operations(ABC):
         dry_run: bool | None = None,
         confirmed: Sequence[str] | None = None,
         namespace: str | None = None,
-        confirm: bool | None = None,
         checkpoint: bool | None = None,
         force: bool | None = None,
         timeout: float | None = None,
+        confirm: bool | None = None,
     ) -> models.PlanAnswer:
         """Delete jobs, and wait until they are gone.
 
@@ -714,10 +714,10 @@ class Operations(ABC):
             other texts, the answer is 409 with the plan.
         :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.PlanAnswer = self.send(
             Call(
@@ -727,10 +727,10 @@ class Operations(ABC):
                 query=given(
                     {
                         "namespace": namespace,
-                        "confirm": confirm,
                         "checkpoint": checkpoint,
                         "force": force,
                         "timeout": timeout,
+                        "confirm": confirm,
                     }
                 ),
                 body=given(
@@ -752,10 +752,10 @@ class Operations(ABC):
         dry_run: bool | None = None,
         confirmed: Sequence[str] | None = None,
         namespace: str | None = None,
-        confirm: bool | None = None,
         failed: bool | None = None,
         queue: bool | None = None,
         timeout: float | None = None,
+        confirm: bool | None = None,
     ) -> models.PlanAnswer:
         """Run finished trainings again. A deleted training must be the only one named, and must be confirmed.
 
@@ -764,10 +764,10 @@ class Operations(ABC):
             other texts, the answer is 409 with the plan.
         :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param failed: Run only failed trainings; of arrays, only the indexes that have not succeeded.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.PlanAnswer = self.send(
             Call(
@@ -775,7 +775,7 @@ class Operations(ABC):
                 "/jobs/rerun",
                 models.PlanAnswer,
                 query=given(
-                    {"namespace": namespace, "confirm": confirm, "failed": failed, "queue": queue, "timeout": timeout}
+                    {"namespace": namespace, "failed": failed, "queue": queue, "timeout": timeout, "confirm": confirm}
                 ),
                 body=given(
                     {
@@ -796,9 +796,9 @@ class Operations(ABC):
         dry_run: bool | None = None,
         confirmed: Sequence[str] | None = None,
         namespace: str | None = None,
-        confirm: bool | None = None,
         queue: bool | None = None,
         timeout: float | None = None,
+        confirm: bool | None = None,
     ) -> models.PlanAnswer:
         """Start a run of each of some scheduled trainings now.
 
@@ -807,16 +807,16 @@ class Operations(ABC):
             other texts, the answer is 409 with the plan.
         :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.PlanAnswer = self.send(
             Call(
                 "POST",
                 "/jobs/run",
                 models.PlanAnswer,
-                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "timeout": timeout}),
+                query=given({"namespace": namespace, "queue": queue, "timeout": timeout, "confirm": confirm}),
                 body=given(
                     {
                         "dryRun": dry_run,
@@ -837,10 +837,10 @@ class Operations(ABC):
         dry_run: bool | None = None,
         confirmed: Sequence[str] | None = None,
         namespace: str | None = None,
-        confirm: bool | None = None,
         checkpoint: bool | None = None,
         queue: bool | None = None,
         timeout: float | None = None,
+        confirm: bool | None = None,
     ) -> models.PlanAnswer:
         """Change the number of nodes of elastic trainings. A change that restarts running work must be confirmed.
 
@@ -850,10 +850,10 @@ class Operations(ABC):
         :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param nodes: The number of nodes, within the range of the document.
         :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.PlanAnswer = self.send(
             Call(
@@ -864,10 +864,10 @@ class Operations(ABC):
                     {
                         "nodes": nodes,
                         "namespace": namespace,
-                        "confirm": confirm,
                         "checkpoint": checkpoint,
                         "queue": queue,
                         "timeout": timeout,
+                        "confirm": confirm,
                     }
                 ),
                 body=given(
@@ -997,9 +997,9 @@ class Operations(ABC):
         job_id: str,
         *,
         namespace: str | None = None,
-        confirm: bool | None = None,
         failed: bool | None = None,
         queue: bool | None = None,
+        confirm: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.RerunJob:
         """Run a finished training again. A deleted training is created from its last document, which must be
@@ -1007,9 +1007,9 @@ class Operations(ABC):
 
         :param job_id: Id of a job, its name, or the name of one of its pods.
         :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param failed: Run only failed trainings; of arrays, only the indexes that have not succeeded.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.RerunJob = self.send(
@@ -1018,7 +1018,7 @@ class Operations(ABC):
                 f"/jobs/{segment(job_id)}/rerun",
                 models.RerunJob,
                 query=given(
-                    {"namespace": namespace, "confirm": confirm, "failed": failed, "queue": queue, "dryRun": dry_run}
+                    {"namespace": namespace, "failed": failed, "queue": queue, "confirm": confirm, "dryRun": dry_run}
                 ),
                 repeatable=False,
             )
@@ -1030,16 +1030,16 @@ class Operations(ABC):
         job_id: str,
         *,
         namespace: str | None = None,
-        confirm: bool | None = None,
         queue: bool | None = None,
+        confirm: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.PlanAnswer:
         """Start a run of a scheduled training now.
 
         :param job_id: Id of a job, its name, or the name of one of its pods.
         :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.PlanAnswer = self.send(
@@ -1047,7 +1047,7 @@ class Operations(ABC):
                 "POST",
                 f"/jobs/{segment(job_id)}/run",
                 models.PlanAnswer,
-                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "dryRun": dry_run}),
+                query=given({"namespace": namespace, "queue": queue, "confirm": confirm, "dryRun": dry_run}),
                 repeatable=False,
             )
         )
@@ -1059,9 +1059,9 @@ class Operations(ABC):
         *,
         nodes: int,
         namespace: str | None = None,
-        confirm: bool | None = None,
         checkpoint: bool | None = None,
         queue: bool | None = None,
+        confirm: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.PlanAnswer:
         """Change the number of nodes of an elastic training. A change that restarts running work must be confirmed.
@@ -1069,9 +1069,9 @@ class Operations(ABC):
         :param job_id: Id of a job, its name, or the name of one of its pods.
         :param nodes: The number of nodes, within the range of the document.
         :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.PlanAnswer = self.send(
@@ -1083,9 +1083,9 @@ class Operations(ABC):
                     {
                         "nodes": nodes,
                         "namespace": namespace,
-                        "confirm": confirm,
                         "checkpoint": checkpoint,
                         "queue": queue,
+                        "confirm": confirm,
                         "dryRun": dry_run,
                     }
                 ),
@@ -1099,13 +1099,13 @@ class Operations(ABC):
         *,
         namespace: str | None = None,
         to: int | None = None,
-        confirm: bool | None = None,
         queue: bool | None = None,
         strategy: str | None = None,
         no_probe: bool | None = None,
         checkpoint: bool | None = None,
         force: bool | None = None,
         timeout: float | None = None,
+        confirm: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.ChangedJob:
         """Apply an earlier document of a job again. This must be confirmed. The job may have been deleted.
@@ -1113,7 +1113,6 @@ class Operations(ABC):
         :param job_id: Id of a job, its name, or the name of one of its pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param to: Revision of the history. Default: the newest one that differs from the current document.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param strategy: Rollout strategy of a changed service. Default: that of the running service, else of the
             platform.
@@ -1121,6 +1120,7 @@ class Operations(ABC):
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.ChangedJob = self.send(
@@ -1132,13 +1132,13 @@ class Operations(ABC):
                     {
                         "namespace": namespace,
                         "to": to,
-                        "confirm": confirm,
                         "queue": queue,
                         "strategy": strategy,
                         "noProbe": no_probe,
                         "checkpoint": checkpoint,
                         "force": force,
                         "timeout": timeout,
+                        "confirm": confirm,
                         "dryRun": dry_run,
                     }
                 ),
@@ -1151,15 +1151,15 @@ class Operations(ABC):
         self,
         *,
         namespace: str | None = None,
-        confirm: bool | None = None,
         timeout: float | None = None,
+        confirm: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.Recoveries:
         """Finish the work of interrupted runs. Creating objects must be confirmed.
 
         :param namespace: Only this namespace. Default: all that the caller may see.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.Recoveries = self.send(
@@ -1167,7 +1167,7 @@ class Operations(ABC):
                 "POST",
                 "/recoveries",
                 models.Recoveries,
-                query=given({"namespace": namespace, "confirm": confirm, "timeout": timeout, "dryRun": dry_run}),
+                query=given({"namespace": namespace, "timeout": timeout, "confirm": confirm, "dryRun": dry_run}),
                 repeatable=False,
             )
         )
@@ -1262,21 +1262,21 @@ class Operations(ABC):
     def create_pool(
         self,
         *,
+        dry_run: bool | None = None,
         name: str | None = None,
         description: str | None = None,
         nodes: Sequence[str] | None = None,
         gpu_type: Sequence[str] | None = None,
         quota: dict[str, Any] | None = None,
-        dry_run: bool | None = None,
         confirm: bool | None = None,
     ) -> models.Administered:
         """Create a pool, and label its nodes.
 
+        :param dry_run: Check only; nothing is written.
         :param name: Its name; when a pool is changed, the path has it.
         :param nodes: Names of its nodes.
         :param gpu_type: GPU types of its nodes.
         :param quota: Limits of a pool.
-        :param dry_run: Check only; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.Administered = self.send(
@@ -1287,12 +1287,12 @@ class Operations(ABC):
                 query=given({"confirm": confirm}),
                 body=given(
                     {
+                        "dryRun": dry_run,
                         "name": name,
                         "description": description,
                         "nodes": None if nodes is None else list(nodes),
                         "gpuType": None if gpu_type is None else list(gpu_type),
                         "quota": quota,
-                        "dryRun": dry_run,
                     }
                 ),
                 repeatable=False,
@@ -1315,22 +1315,22 @@ class Operations(ABC):
         self,
         pool_name: str,
         *,
+        dry_run: bool | None = None,
         name: str | None = None,
         description: str | None = None,
         nodes: Sequence[str] | None = None,
         gpu_type: Sequence[str] | None = None,
         quota: dict[str, Any] | None = None,
-        dry_run: bool | None = None,
         confirm: bool | None = None,
     ) -> models.ChangedPool:
         """Change a pool. Nodes that the body does not name are removed from it.
 
         :param pool_name: Name of the pool.
+        :param dry_run: Check only; nothing is written.
         :param name: Its name; when a pool is changed, the path has it.
         :param nodes: Names of its nodes.
         :param gpu_type: GPU types of its nodes.
         :param quota: Limits of a pool.
-        :param dry_run: Check only; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.ChangedPool = self.send(
@@ -1341,12 +1341,12 @@ class Operations(ABC):
                 query=given({"confirm": confirm}),
                 body=given(
                     {
+                        "dryRun": dry_run,
                         "name": name,
                         "description": description,
                         "nodes": None if nodes is None else list(nodes),
                         "gpuType": None if gpu_type is None else list(gpu_type),
                         "quota": quota,
-                        "dryRun": dry_run,
                     }
                 ),
             )
@@ -1434,23 +1434,23 @@ class Operations(ABC):
         return found
 
     def set_node_label(
-        self, node_name: str, *, key: str, value: str, overwrite: bool | None = None, dry_run: bool | None = None
+        self, node_name: str, *, key: str, value: str, dry_run: bool | None = None, overwrite: bool | None = None
     ) -> models.SetLabel:
         """Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with
         `LabelConflict`.
 
         :param node_name: Name of the node.
+        :param dry_run: Check only; nothing is written.
         :param key: Key of the label.
         :param value: Value of the label.
         :param overwrite: Replace an existing value.
-        :param dry_run: Check only; nothing is written.
         """
         found: models.SetLabel = self.send(
             Call(
                 "POST",
                 f"/nodes/{segment(node_name)}/labels",
                 models.SetLabel,
-                body=given({"key": key, "value": value, "overwrite": overwrite, "dryRun": dry_run}),
+                body=given({"dryRun": dry_run, "key": key, "value": value, "overwrite": overwrite}),
             )
         )
         return found
@@ -1489,15 +1489,15 @@ class Operations(ABC):
         key: str,
         value: str,
         node_names: Sequence[str],
-        overwrite: bool | None = None,
         dry_run: bool | None = None,
+        overwrite: bool | None = None,
     ) -> models.BatchReport:
         """Set a label of several nodes. Nodes that fail are listed in `failed`.
 
+        :param dry_run: Check only; nothing is written.
         :param key: Key of the label.
         :param value: Value of the label.
         :param overwrite: Replace an existing value.
-        :param dry_run: Check only; nothing is written.
         """
         found: models.BatchReport = self.send(
             Call(
@@ -1506,10 +1506,10 @@ class Operations(ABC):
                 models.BatchReport,
                 body=given(
                     {
+                        "dryRun": dry_run,
                         "key": key,
                         "value": value,
                         "overwrite": overwrite,
-                        "dryRun": dry_run,
                         "nodeNames": list(node_names),
                     }
                 ),
@@ -1538,7 +1538,7 @@ class Operations(ABC):
                 "/nodes/labels/changes",
                 models.BatchReport,
                 body=given(
-                    {"nodeNames": list(node_names), "dryRun": dry_run, "labels": labels, "overwrite": overwrite}
+                    {"dryRun": dry_run, "nodeNames": list(node_names), "labels": labels, "overwrite": overwrite}
                 ),
                 repeatable=False,
             )
@@ -1557,7 +1557,7 @@ class Operations(ABC):
                 "POST",
                 "/nodes/labels/deletions",
                 models.BatchReport,
-                body=given({"nodeNames": list(node_names), "dryRun": dry_run, "keys": list(keys)}),
+                body=given({"dryRun": dry_run, "nodeNames": list(node_names), "keys": list(keys)}),
                 repeatable=False,
             )
         )
@@ -1672,19 +1672,19 @@ class Operations(ABC):
         self,
         *,
         name: str,
+        dry_run: bool | None = None,
         description: str | None = None,
         users: dict[str, Any] | None = None,
         namespace: dict[str, Any] | None = None,
         default: dict[str, Any] | None = None,
-        dry_run: bool | None = None,
         confirm: bool | None = None,
     ) -> models.CreatedQuota:
         """Create quotas of users, and their namespaces.
 
+        :param dry_run: Check only; nothing is written.
         :param users: User -> cpu, memory, gpu and maxJobs.
         :param namespace: The same as `users`.
         :param default: Values for entries that omit them.
-        :param dry_run: Check only; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.CreatedQuota = self.send(
@@ -1695,12 +1695,12 @@ class Operations(ABC):
                 query=given({"confirm": confirm}),
                 body=given(
                     {
+                        "dryRun": dry_run,
                         "name": name,
                         "description": description,
                         "users": users,
                         "namespace": namespace,
                         "default": default,
-                        "dryRun": dry_run,
                     }
                 ),
                 repeatable=False,
@@ -1776,7 +1776,7 @@ class Operations(ABC):
                 "POST",
                 f"/pools/{segment(pool_name)}/nodes/add",
                 models.BatchReport,
-                body=given({"nodeNames": list(node_names), "dryRun": dry_run, "overwrite": overwrite}),
+                body=given({"dryRun": dry_run, "nodeNames": list(node_names), "overwrite": overwrite}),
             )
         )
         return found
@@ -1794,7 +1794,7 @@ class Operations(ABC):
                 "POST",
                 f"/pools/{segment(pool_name)}/nodes/remove",
                 models.BatchReport,
-                body=given({"nodeNames": list(node_names), "dryRun": dry_run}),
+                body=given({"dryRun": dry_run, "nodeNames": list(node_names)}),
                 repeatable=False,
             )
         )
@@ -1806,9 +1806,9 @@ class Operations(ABC):
         names: Sequence[str],
         dry_run: bool | None = None,
         confirmed: Sequence[str] | None = None,
-        confirm: bool | None = None,
         timeout: float | None = None,
         keep_labels: bool | None = None,
+        confirm: bool | None = None,
     ) -> models.PlanAnswer:
         """Delete pools. Their nodes lose the label, their jobs continue to run.
 
@@ -1816,16 +1816,16 @@ class Operations(ABC):
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
             other texts, the answer is 409 with the plan.
         :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         :param keep_labels: Keep the labels of a pool on its nodes.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.PlanAnswer = self.send(
             Call(
                 "POST",
                 "/pools/delete",
                 models.PlanAnswer,
-                query=given({"confirm": confirm, "timeout": timeout, "keepLabels": keep_labels}),
+                query=given({"timeout": timeout, "keepLabels": keep_labels, "confirm": confirm}),
                 body=given(
                     {
                         "dryRun": dry_run,
@@ -1844,8 +1844,8 @@ class Operations(ABC):
         names: Sequence[str],
         dry_run: bool | None = None,
         confirmed: Sequence[str] | None = None,
-        confirm: bool | None = None,
         timeout: float | None = None,
+        confirm: bool | None = None,
     ) -> models.PlanAnswer:
         """Delete the quotas of users. The namespaces and their content stay.
 
@@ -1853,15 +1853,15 @@ class Operations(ABC):
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
             other texts, the answer is 409 with the plan.
         :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.PlanAnswer = self.send(
             Call(
                 "POST",
                 "/quotas/delete",
                 models.PlanAnswer,
-                query=given({"confirm": confirm, "timeout": timeout}),
+                query=given({"timeout": timeout, "confirm": confirm}),
                 body=given(
                     {
                         "dryRun": dry_run,
@@ -1944,8 +1944,8 @@ class Operations(ABC):
                 ),
                 body=given(
                     {
-                        "yamlContent": as_yaml(documents),
                         "dryRun": dry_run,
+                        "yamlContent": as_yaml(documents),
                         "files": None if files is None else list(files),
                         "platform": platform,
                         "overrides": None if overrides is None else list(overrides),
@@ -2727,18 +2727,18 @@ class AsyncOperations(ABC):
         documents: Documents,
         *,
         dry_run: bool | None = None,
-        confirm: bool | None = None,
         queue: bool | None = None,
         profile: str | None = None,
+        confirm: bool | None = None,
         idempotency_key: str | None = None,
     ) -> models.Submitted:
         """Create what documents describe. If an object already exists, the answer is 409. With ``dryRun`` documents
         are only checked.
 
         :param dry_run: Check only; nothing is written.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param profile: Profile to merge into the documents that have profiles.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
         """
         found: models.Submitted = await self.send(
@@ -2746,8 +2746,8 @@ class AsyncOperations(ABC):
                 "POST",
                 "/jobs",
                 models.Submitted,
-                query=given({"confirm": confirm, "queue": queue, "profile": profile}),
-                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
+                query=given({"queue": queue, "profile": profile, "confirm": confirm}),
+                body=given({"dryRun": dry_run, "yamlContent": as_yaml(documents)}),
                 headers=idempotency(idempotency_key),
             )
         )
@@ -2771,20 +2771,20 @@ class AsyncOperations(ABC):
         *,
         dry_run: bool | None = None,
         namespace: str | None = None,
-        confirm: bool | None = None,
         queue: bool | None = None,
         profile: str | None = None,
         checkpoint: bool | None = None,
+        confirm: bool | None = None,
     ) -> models.ChangedJob:
         """Apply the changed document of a job. A change that ends running work must be confirmed.
 
         :param job_id: Id of a job, its name, or the name of one of its pods.
         :param dry_run: Check only; nothing is written.
         :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param profile: Profile to merge into the documents that have profiles.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.ChangedJob = await self.send(
             Call(
@@ -2794,13 +2794,13 @@ class AsyncOperations(ABC):
                 query=given(
                     {
                         "namespace": namespace,
-                        "confirm": confirm,
                         "queue": queue,
                         "profile": profile,
                         "checkpoint": checkpoint,
+                        "confirm": confirm,
                     }
                 ),
-                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
+                body=given({"dryRun": dry_run, "yamlContent": as_yaml(documents)}),
             )
         )
         return found
@@ -3068,14 +3068,14 @@ class AsyncOperations(ABC):
         documents: Documents,
         *,
         dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
         files: Sequence[dict[str, Any]] | None = None,
         platform: dict[str, Any] | None = None,
         overrides: Sequence[str] | None = None,
-        confirmed: Sequence[str] | None = None,
-        confirm: bool | None = None,
         checkpoint: bool | None = None,
         force: bool | None = None,
         timeout: float | None = None,
+        confirm: bool | None = None,
         namespace: str | None = None,
         strict: bool | None = None,
         profile: str | None = None,
@@ -3089,15 +3089,15 @@ class AsyncOperations(ABC):
         """Create and update what documents describe. A change that ends running work must be confirmed.
 
         :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
         :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
-            other texts, the answer is 409 with the plan.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param namespace: Namespace of jobs whose documents do not have one.
         :param strict: Reject documents with warnings.
         :param profile: Profile to merge into the documents that have profiles.
@@ -3116,10 +3116,10 @@ class AsyncOperations(ABC):
                 models.PlanAnswer,
                 query=given(
                     {
-                        "confirm": confirm,
                         "checkpoint": checkpoint,
                         "force": force,
                         "timeout": timeout,
+                        "confirm": confirm,
                         "namespace": namespace,
                         "strict": strict,
                         "profile": profile,
@@ -3133,12 +3133,12 @@ class AsyncOperations(ABC):
                 ),
                 body=given(
                     {
-                        "yamlContent": as_yaml(documents),
                         "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "yamlContent": as_yaml(documents),
                         "files": None if files is None else list(files),
                         "platform": platform,
                         "overrides": None if overrides is None else list(overrides),
-                        "confirmed": None if confirmed is None else list(confirmed),
                     }
                 ),
                 repeatable=False,
@@ -3151,15 +3151,15 @@ class AsyncOperations(ABC):
         documents: Documents,
         *,
         dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
         files: Sequence[dict[str, Any]] | None = None,
         platform: dict[str, Any] | None = None,
         overrides: Sequence[str] | None = None,
-        confirmed: Sequence[str] | None = None,
-        confirm: bool | None = None,
         checkpoint: bool | None = None,
         force: bool | None = None,
         timeout: float | None = None,
         keep_labels: bool | None = None,
+        confirm: bool | None = None,
         namespace: str | None = None,
         strict: bool | None = None,
         profile: str | None = None,
@@ -3167,16 +3167,16 @@ class AsyncOperations(ABC):
         """Delete what documents describe, and wait until it is gone.
 
         :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
         :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
-            other texts, the answer is 409 with the plan.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         :param keep_labels: Keep the labels of a pool on its nodes.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param namespace: Namespace of jobs whose documents do not have one.
         :param strict: Reject documents with warnings.
         :param profile: Profile to merge into the documents that have profiles.
@@ -3188,11 +3188,11 @@ class AsyncOperations(ABC):
                 models.PlanAnswer,
                 query=given(
                     {
-                        "confirm": confirm,
                         "checkpoint": checkpoint,
                         "force": force,
                         "timeout": timeout,
                         "keepLabels": keep_labels,
+                        "confirm": confirm,
                         "namespace": namespace,
                         "strict": strict,
                         "profile": profile,
@@ -3200,12 +3200,12 @@ class AsyncOperations(ABC):
                 ),
                 body=given(
                     {
-                        "yamlContent": as_yaml(documents),
                         "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "yamlContent": as_yaml(documents),
                         "files": None if files is None else list(files),
                         "platform": platform,
                         "overrides": None if overrides is None else list(overrides),
-                        "confirmed": None if confirmed is None else list(confirmed),
                     }
                 ),
                 repeatable=False,
@@ -3218,10 +3218,10 @@ class AsyncOperations(ABC):
         documents: Documents,
         *,
         dry_run: bool | None = None,
+        confirmed: Sequence[str] | None = None,
         files: Sequence[dict[str, Any]] | None = None,
         platform: dict[str, Any] | None = None,
         overrides: Sequence[str] | None = None,
-        confirmed: Sequence[str] | None = None,
         checkpoint: bool | None = None,
         show: str | None = None,
         namespace: str | None = None,
@@ -3237,11 +3237,11 @@ class AsyncOperations(ABC):
         """Return what applying documents would do. Writes nothing.
 
         :param dry_run: Check only; nothing is written.
+        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
+            other texts, the answer is 409 with the plan.
         :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
             differs from the service's.
         :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
-            other texts, the answer is 409 with the plan.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param show: `objects`: include each object before and after the change, with secrets masked.
         :param namespace: Namespace of jobs whose documents do not have one.
@@ -3277,12 +3277,12 @@ class AsyncOperations(ABC):
                 ),
                 body=given(
                     {
-                        "yamlContent": as_yaml(documents),
                         "dryRun": dry_run,
+                        "confirmed": None if confirmed is None else list(confirmed),
+                        "yamlContent": as_yaml(documents),
                         "files": None if files is None else list(files),
                         "platform": platform,
                         "overrides": None if overrides is None else list(overrides),
-                        "confirmed": None if confirmed is None else list(confirmed),
                     }
                 ),
             )
@@ -3294,16 +3294,16 @@ class AsyncOperations(ABC):
         documents: Sequence[Documents],
         *,
         dry_run: bool | None = None,
-        confirm: bool | None = None,
         queue: bool | None = None,
+        confirm: bool | None = None,
         idempotency_key: str | None = None,
     ) -> models.Batch:
         """Create the documents of each entry independently. Failed entries have an error. With ``dryRun`` they are
         only checked.
 
         :param dry_run: Check only; nothing is written.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
         """
         found: models.Batch = await self.send(
@@ -3311,8 +3311,8 @@ class AsyncOperations(ABC):
                 "POST",
                 "/jobs/batch",
                 models.Batch,
-                query=given({"confirm": confirm, "queue": queue}),
-                body=given({"yamlContents": [as_yaml(entry) for entry in documents], "dryRun": dry_run}),
+                query=given({"queue": queue, "confirm": confirm}),
+                body=given({"dryRun": dry_run, "yamlContents": [as_yaml(entry) for entry in documents]}),
                 headers=idempotency(idempotency_key),
             )
         )
@@ -3325,10 +3325,10 @@ class AsyncOperations(ABC):
         dry_run: bool | None = None,
         confirmed: Sequence[str] | None = None,
         namespace: str | None = None,
-        confirm: bool | None = None,
         checkpoint: bool | None = None,
         force: bool | None = None,
         timeout: float | None = None,
+        confirm: bool | None = None,
     ) -> models.PlanAnswer:
         """Delete jobs, and wait until they are gone.
 
@@ -3337,10 +3337,10 @@ class AsyncOperations(ABC):
             other texts, the answer is 409 with the plan.
         :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.PlanAnswer = await self.send(
             Call(
@@ -3350,10 +3350,10 @@ class AsyncOperations(ABC):
                 query=given(
                     {
                         "namespace": namespace,
-                        "confirm": confirm,
                         "checkpoint": checkpoint,
                         "force": force,
                         "timeout": timeout,
+                        "confirm": confirm,
                     }
                 ),
                 body=given(
@@ -3375,10 +3375,10 @@ class AsyncOperations(ABC):
         dry_run: bool | None = None,
         confirmed: Sequence[str] | None = None,
         namespace: str | None = None,
-        confirm: bool | None = None,
         failed: bool | None = None,
         queue: bool | None = None,
         timeout: float | None = None,
+        confirm: bool | None = None,
     ) -> models.PlanAnswer:
         """Run finished trainings again. A deleted training must be the only one named, and must be confirmed.
 
@@ -3387,10 +3387,10 @@ class AsyncOperations(ABC):
             other texts, the answer is 409 with the plan.
         :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param failed: Run only failed trainings; of arrays, only the indexes that have not succeeded.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.PlanAnswer = await self.send(
             Call(
@@ -3398,7 +3398,7 @@ class AsyncOperations(ABC):
                 "/jobs/rerun",
                 models.PlanAnswer,
                 query=given(
-                    {"namespace": namespace, "confirm": confirm, "failed": failed, "queue": queue, "timeout": timeout}
+                    {"namespace": namespace, "failed": failed, "queue": queue, "timeout": timeout, "confirm": confirm}
                 ),
                 body=given(
                     {
@@ -3419,9 +3419,9 @@ class AsyncOperations(ABC):
         dry_run: bool | None = None,
         confirmed: Sequence[str] | None = None,
         namespace: str | None = None,
-        confirm: bool | None = None,
         queue: bool | None = None,
         timeout: float | None = None,
+        confirm: bool | None = None,
     ) -> models.PlanAnswer:
         """Start a run of each of some scheduled trainings now.
 
@@ -3430,16 +3430,16 @@ class AsyncOperations(ABC):
             other texts, the answer is 409 with the plan.
         :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.PlanAnswer = await self.send(
             Call(
                 "POST",
                 "/jobs/run",
                 models.PlanAnswer,
-                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "timeout": timeout}),
+                query=given({"namespace": namespace, "queue": queue, "timeout": timeout, "confirm": confirm}),
                 body=given(
                     {
                         "dryRun": dry_run,
@@ -3460,10 +3460,10 @@ class AsyncOperations(ABC):
         dry_run: bool | None = None,
         confirmed: Sequence[str] | None = None,
         namespace: str | None = None,
-        confirm: bool | None = None,
         checkpoint: bool | None = None,
         queue: bool | None = None,
         timeout: float | None = None,
+        confirm: bool | None = None,
     ) -> models.PlanAnswer:
         """Change the number of nodes of elastic trainings. A change that restarts running work must be confirmed.
 
@@ -3473,10 +3473,10 @@ class AsyncOperations(ABC):
         :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
         :param nodes: The number of nodes, within the range of the document.
         :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.PlanAnswer = await self.send(
             Call(
@@ -3487,10 +3487,10 @@ class AsyncOperations(ABC):
                     {
                         "nodes": nodes,
                         "namespace": namespace,
-                        "confirm": confirm,
                         "checkpoint": checkpoint,
                         "queue": queue,
                         "timeout": timeout,
+                        "confirm": confirm,
                     }
                 ),
                 body=given(
@@ -3620,9 +3620,9 @@ class AsyncOperations(ABC):
         job_id: str,
         *,
         namespace: str | None = None,
-        confirm: bool | None = None,
         failed: bool | None = None,
         queue: bool | None = None,
+        confirm: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.RerunJob:
         """Run a finished training again. A deleted training is created from its last document, which must be
@@ -3630,9 +3630,9 @@ class AsyncOperations(ABC):
 
         :param job_id: Id of a job, its name, or the name of one of its pods.
         :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param failed: Run only failed trainings; of arrays, only the indexes that have not succeeded.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.RerunJob = await self.send(
@@ -3641,7 +3641,7 @@ class AsyncOperations(ABC):
                 f"/jobs/{segment(job_id)}/rerun",
                 models.RerunJob,
                 query=given(
-                    {"namespace": namespace, "confirm": confirm, "failed": failed, "queue": queue, "dryRun": dry_run}
+                    {"namespace": namespace, "failed": failed, "queue": queue, "confirm": confirm, "dryRun": dry_run}
                 ),
                 repeatable=False,
             )
@@ -3653,16 +3653,16 @@ class AsyncOperations(ABC):
         job_id: str,
         *,
         namespace: str | None = None,
-        confirm: bool | None = None,
         queue: bool | None = None,
+        confirm: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.PlanAnswer:
         """Start a run of a scheduled training now.
 
         :param job_id: Id of a job, its name, or the name of one of its pods.
         :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.PlanAnswer = await self.send(
@@ -3670,7 +3670,7 @@ class AsyncOperations(ABC):
                 "POST",
                 f"/jobs/{segment(job_id)}/run",
                 models.PlanAnswer,
-                query=given({"namespace": namespace, "confirm": confirm, "queue": queue, "dryRun": dry_run}),
+                query=given({"namespace": namespace, "queue": queue, "confirm": confirm, "dryRun": dry_run}),
                 repeatable=False,
             )
         )
@@ -3682,9 +3682,9 @@ class AsyncOperations(ABC):
         *,
         nodes: int,
         namespace: str | None = None,
-        confirm: bool | None = None,
         checkpoint: bool | None = None,
         queue: bool | None = None,
+        confirm: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.PlanAnswer:
         """Change the number of nodes of an elastic training. A change that restarts running work must be confirmed.
@@ -3692,9 +3692,9 @@ class AsyncOperations(ABC):
         :param job_id: Id of a job, its name, or the name of one of its pods.
         :param nodes: The number of nodes, within the range of the document.
         :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.PlanAnswer = await self.send(
@@ -3706,9 +3706,9 @@ class AsyncOperations(ABC):
                     {
                         "nodes": nodes,
                         "namespace": namespace,
-                        "confirm": confirm,
                         "checkpoint": checkpoint,
                         "queue": queue,
+                        "confirm": confirm,
                         "dryRun": dry_run,
                     }
                 ),
@@ -3722,13 +3722,13 @@ class AsyncOperations(ABC):
         *,
         namespace: str | None = None,
         to: int | None = None,
-        confirm: bool | None = None,
         queue: bool | None = None,
         strategy: str | None = None,
         no_probe: bool | None = None,
         checkpoint: bool | None = None,
         force: bool | None = None,
         timeout: float | None = None,
+        confirm: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.ChangedJob:
         """Apply an earlier document of a job again. This must be confirmed. The job may have been deleted.
@@ -3736,7 +3736,6 @@ class AsyncOperations(ABC):
         :param job_id: Id of a job, its name, or the name of one of its pods.
         :param namespace: Namespace of the job; required if the name exists in several.
         :param to: Revision of the history. Default: the newest one that differs from the current document.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
         :param strategy: Rollout strategy of a changed service. Default: that of the running service, else of the
             platform.
@@ -3744,6 +3743,7 @@ class AsyncOperations(ABC):
         :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
         :param force: End the pods without their grace period.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.ChangedJob = await self.send(
@@ -3755,13 +3755,13 @@ class AsyncOperations(ABC):
                     {
                         "namespace": namespace,
                         "to": to,
-                        "confirm": confirm,
                         "queue": queue,
                         "strategy": strategy,
                         "noProbe": no_probe,
                         "checkpoint": checkpoint,
                         "force": force,
                         "timeout": timeout,
+                        "confirm": confirm,
                         "dryRun": dry_run,
                     }
                 ),
@@ -3774,15 +3774,15 @@ class AsyncOperations(ABC):
         self,
         *,
         namespace: str | None = None,
-        confirm: bool | None = None,
         timeout: float | None = None,
+        confirm: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.Recoveries:
         """Finish the work of interrupted runs. Creating objects must be confirmed.
 
         :param namespace: Only this namespace. Default: all that the caller may see.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param dry_run: Check everything and return what would be done. Nothing is written.
         """
         found: models.Recoveries = await self.send(
@@ -3790,7 +3790,7 @@ class AsyncOperations(ABC):
                 "POST",
                 "/recoveries",
                 models.Recoveries,
-                query=given({"namespace": namespace, "confirm": confirm, "timeout": timeout, "dryRun": dry_run}),
+                query=given({"namespace": namespace, "timeout": timeout, "confirm": confirm, "dryRun": dry_run}),
                 repeatable=False,
             )
         )
@@ -3885,21 +3885,21 @@ class AsyncOperations(ABC):
     async def create_pool(
         self,
         *,
+        dry_run: bool | None = None,
         name: str | None = None,
         description: str | None = None,
         nodes: Sequence[str] | None = None,
         gpu_type: Sequence[str] | None = None,
         quota: dict[str, Any] | None = None,
-        dry_run: bool | None = None,
         confirm: bool | None = None,
     ) -> models.Administered:
         """Create a pool, and label its nodes.
 
+        :param dry_run: Check only; nothing is written.
         :param name: Its name; when a pool is changed, the path has it.
         :param nodes: Names of its nodes.
         :param gpu_type: GPU types of its nodes.
         :param quota: Limits of a pool.
-        :param dry_run: Check only; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.Administered = await self.send(
@@ -3910,12 +3910,12 @@ class AsyncOperations(ABC):
                 query=given({"confirm": confirm}),
                 body=given(
                     {
+                        "dryRun": dry_run,
                         "name": name,
                         "description": description,
                         "nodes": None if nodes is None else list(nodes),
                         "gpuType": None if gpu_type is None else list(gpu_type),
                         "quota": quota,
-                        "dryRun": dry_run,
                     }
                 ),
                 repeatable=False,
@@ -3938,22 +3938,22 @@ class AsyncOperations(ABC):
         self,
         pool_name: str,
         *,
+        dry_run: bool | None = None,
         name: str | None = None,
         description: str | None = None,
         nodes: Sequence[str] | None = None,
         gpu_type: Sequence[str] | None = None,
         quota: dict[str, Any] | None = None,
-        dry_run: bool | None = None,
         confirm: bool | None = None,
     ) -> models.ChangedPool:
         """Change a pool. Nodes that the body does not name are removed from it.
 
         :param pool_name: Name of the pool.
+        :param dry_run: Check only; nothing is written.
         :param name: Its name; when a pool is changed, the path has it.
         :param nodes: Names of its nodes.
         :param gpu_type: GPU types of its nodes.
         :param quota: Limits of a pool.
-        :param dry_run: Check only; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.ChangedPool = await self.send(
@@ -3964,12 +3964,12 @@ class AsyncOperations(ABC):
                 query=given({"confirm": confirm}),
                 body=given(
                     {
+                        "dryRun": dry_run,
                         "name": name,
                         "description": description,
                         "nodes": None if nodes is None else list(nodes),
                         "gpuType": None if gpu_type is None else list(gpu_type),
                         "quota": quota,
-                        "dryRun": dry_run,
                     }
                 ),
             )
@@ -4059,23 +4059,23 @@ class AsyncOperations(ABC):
         return found
 
     async def set_node_label(
-        self, node_name: str, *, key: str, value: str, overwrite: bool | None = None, dry_run: bool | None = None
+        self, node_name: str, *, key: str, value: str, dry_run: bool | None = None, overwrite: bool | None = None
     ) -> models.SetLabel:
         """Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with
         `LabelConflict`.
 
         :param node_name: Name of the node.
+        :param dry_run: Check only; nothing is written.
         :param key: Key of the label.
         :param value: Value of the label.
         :param overwrite: Replace an existing value.
-        :param dry_run: Check only; nothing is written.
         """
         found: models.SetLabel = await self.send(
             Call(
                 "POST",
                 f"/nodes/{segment(node_name)}/labels",
                 models.SetLabel,
-                body=given({"key": key, "value": value, "overwrite": overwrite, "dryRun": dry_run}),
+                body=given({"dryRun": dry_run, "key": key, "value": value, "overwrite": overwrite}),
             )
         )
         return found
@@ -4114,15 +4114,15 @@ class AsyncOperations(ABC):
         key: str,
         value: str,
         node_names: Sequence[str],
-        overwrite: bool | None = None,
         dry_run: bool | None = None,
+        overwrite: bool | None = None,
     ) -> models.BatchReport:
         """Set a label of several nodes. Nodes that fail are listed in `failed`.
 
+        :param dry_run: Check only; nothing is written.
         :param key: Key of the label.
         :param value: Value of the label.
         :param overwrite: Replace an existing value.
-        :param dry_run: Check only; nothing is written.
         """
         found: models.BatchReport = await self.send(
             Call(
@@ -4131,10 +4131,10 @@ class AsyncOperations(ABC):
                 models.BatchReport,
                 body=given(
                     {
+                        "dryRun": dry_run,
                         "key": key,
                         "value": value,
                         "overwrite": overwrite,
-                        "dryRun": dry_run,
                         "nodeNames": list(node_names),
                     }
                 ),
@@ -4163,7 +4163,7 @@ class AsyncOperations(ABC):
                 "/nodes/labels/changes",
                 models.BatchReport,
                 body=given(
-                    {"nodeNames": list(node_names), "dryRun": dry_run, "labels": labels, "overwrite": overwrite}
+                    {"dryRun": dry_run, "nodeNames": list(node_names), "labels": labels, "overwrite": overwrite}
                 ),
                 repeatable=False,
             )
@@ -4182,7 +4182,7 @@ class AsyncOperations(ABC):
                 "POST",
                 "/nodes/labels/deletions",
                 models.BatchReport,
-                body=given({"nodeNames": list(node_names), "dryRun": dry_run, "keys": list(keys)}),
+                body=given({"dryRun": dry_run, "nodeNames": list(node_names), "keys": list(keys)}),
                 repeatable=False,
             )
         )
@@ -4299,19 +4299,19 @@ class AsyncOperations(ABC):
         self,
         *,
         name: str,
+        dry_run: bool | None = None,
         description: str | None = None,
         users: dict[str, Any] | None = None,
         namespace: dict[str, Any] | None = None,
         default: dict[str, Any] | None = None,
-        dry_run: bool | None = None,
         confirm: bool | None = None,
     ) -> models.CreatedQuota:
         """Create quotas of users, and their namespaces.
 
+        :param dry_run: Check only; nothing is written.
         :param users: User -> cpu, memory, gpu and maxJobs.
         :param namespace: The same as `users`.
         :param default: Values for entries that omit them.
-        :param dry_run: Check only; nothing is written.
         :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.CreatedQuota = await self.send(
@@ -4322,12 +4322,12 @@ class AsyncOperations(ABC):
                 query=given({"confirm": confirm}),
                 body=given(
                     {
+                        "dryRun": dry_run,
                         "name": name,
                         "description": description,
                         "users": users,
                         "namespace": namespace,
                         "default": default,
-                        "dryRun": dry_run,
                     }
                 ),
                 repeatable=False,
@@ -4403,7 +4403,7 @@ class AsyncOperations(ABC):
                 "POST",
                 f"/pools/{segment(pool_name)}/nodes/add",
                 models.BatchReport,
-                body=given({"nodeNames": list(node_names), "dryRun": dry_run, "overwrite": overwrite}),
+                body=given({"dryRun": dry_run, "nodeNames": list(node_names), "overwrite": overwrite}),
             )
         )
         return found
@@ -4421,7 +4421,7 @@ class AsyncOperations(ABC):
                 "POST",
                 f"/pools/{segment(pool_name)}/nodes/remove",
                 models.BatchReport,
-                body=given({"nodeNames": list(node_names), "dryRun": dry_run}),
+                body=given({"dryRun": dry_run, "nodeNames": list(node_names)}),
                 repeatable=False,
             )
         )
@@ -4433,9 +4433,9 @@ class AsyncOperations(ABC):
         names: Sequence[str],
         dry_run: bool | None = None,
         confirmed: Sequence[str] | None = None,
-        confirm: bool | None = None,
         timeout: float | None = None,
         keep_labels: bool | None = None,
+        confirm: bool | None = None,
     ) -> models.PlanAnswer:
         """Delete pools. Their nodes lose the label, their jobs continue to run.
 
@@ -4443,16 +4443,16 @@ class AsyncOperations(ABC):
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
             other texts, the answer is 409 with the plan.
         :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
         :param keep_labels: Keep the labels of a pool on its nodes.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.PlanAnswer = await self.send(
             Call(
                 "POST",
                 "/pools/delete",
                 models.PlanAnswer,
-                query=given({"confirm": confirm, "timeout": timeout, "keepLabels": keep_labels}),
+                query=given({"timeout": timeout, "keepLabels": keep_labels, "confirm": confirm}),
                 body=given(
                     {
                         "dryRun": dry_run,
@@ -4471,8 +4471,8 @@ class AsyncOperations(ABC):
         names: Sequence[str],
         dry_run: bool | None = None,
         confirmed: Sequence[str] | None = None,
-        confirm: bool | None = None,
         timeout: float | None = None,
+        confirm: bool | None = None,
     ) -> models.PlanAnswer:
         """Delete the quotas of users. The namespaces and their content stay.
 
@@ -4480,15 +4480,15 @@ class AsyncOperations(ABC):
         :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
             other texts, the answer is 409 with the plan.
         :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
         :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
+        :param confirm: Confirm all questions of the plan: running work may be ended.
         """
         found: models.PlanAnswer = await self.send(
             Call(
                 "POST",
                 "/quotas/delete",
                 models.PlanAnswer,
-                query=given({"confirm": confirm, "timeout": timeout}),
+                query=given({"timeout": timeout, "confirm": confirm}),
                 body=given(
                     {
                         "dryRun": dry_run,
@@ -4571,8 +4571,8 @@ class AsyncOperations(ABC):
                 ),
                 body=given(
                     {
-                        "yamlContent": as_yaml(documents),
                         "dryRun": dry_run,
+                        "yamlContent": as_yaml(documents),
                         "files": None if files is None else list(files),
                         "platform": platform,
                         "overrides": None if overrides is None else list(overrides),

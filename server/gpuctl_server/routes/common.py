@@ -6,14 +6,15 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, Protocol, TypeVar
 
 import anyio.to_thread
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from starlette.responses import JSONResponse, Response
 
 from gpuctl.acts.node_labels import NodeChangeReport
+from gpuctl.api.base_models import DryRunBody
 from gpuctl.api.change_models import ConfirmedBody, NamesBody
 from gpuctl.api.node_label_answers import BatchReport, NodeBatch
 from gpuctl.apply.plan.plan_options import Strategy
@@ -27,7 +28,7 @@ from gpuctl_server.content_negotiation import JSON, wants_yaml
 from gpuctl_server.http_problems import Problem, Route
 from gpuctl_server.job_lookups import REVIEWS, check_rights, require_access
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE
-from gpuctl_server.request_bodies import body_of, parsed, parsed_body
+from gpuctl_server.request_bodies import body_of, optional_body, parsed_body
 from gpuctl_server.routes.query_parameters import reject_unknown_parameters
 from gpuctl_server.service_context import Service
 from gpuctl_server.time_parameters import InvalidTime, parse_time
@@ -147,27 +148,6 @@ def _action(request: Request) -> str:
     return f"{request.method} {request.scope['route'].path_format}"
 
 
-class Writer(NamedTuple):
-    """A caller who may write, with the request."""
-
-    request: Request
-    service: Service
-    caller: Caller
-
-    def change(self, *, dry_run: bool, confirm: bool = False, confirmed: Sequence[str] | None = None) -> ChangeRequest:
-        """Return the change that the request asks for. A dry run is only audited if it fails.
-
-        :raises AuditFailed: the request is a change, and the audit cannot be written (503).
-        """
-        state = self.request.state
-        state.preview = dry_run
-        problem = None if dry_run else audit_problem()
-        if problem is not None:
-            raise AuditFailed(problem)
-        state.touched = AuditTrail(self.caller.name, _action(self.request), preview=dry_run)
-        return ChangeRequest(self.service, self.caller, state.touched, Confirmation(confirm, confirmed), dry_run)
-
-
 # Dependencies are coroutines: FastAPI runs others in threads, which would cost more than the dependencies do.
 
 
@@ -177,6 +157,11 @@ async def service_of(request: Request) -> Service:
 
 
 ServiceOf = Annotated[Service, Depends(service_of)]
+DryRun = Annotated[
+    bool,
+    Query(alias="dryRun", description="Check everything and return what would be done. Nothing is written."),
+]
+Confirm = Annotated[bool, Query(description="Confirm all questions of the plan: running work may be ended.")]
 
 
 async def caller_of(request: Request) -> Caller:
@@ -233,14 +218,59 @@ def allowed(action: Action, resource: str) -> Callable[[Request, Caller], Awaita
     return check
 
 
-def writer(action: Action, resource: str) -> Callable[[Request, Service, Caller], Awaitable[Writer]]:
-    """Return a dependency like :func:`allowed`, for routes that write."""
-    check = allowed(action, resource)
+class ChangeBody(Protocol):
+    """The body of a change."""
 
-    async def ask(request: Request, service: ServiceOf, caller: Annotated[Caller, Depends(caller_of)]) -> Writer:
-        return Writer(request, service, await check(request, caller))
+    @property
+    def dry_run(self) -> bool:
+        """True if the body asks for a dry run."""
 
-    return ask
+
+def change_of(
+    action: Action, resource: str, body_of: Callable[[Request], Awaitable[ChangeBody]], *, confirms: bool = True
+) -> Callable[..., Awaitable[ChangeRequest]]:
+    """Return a dependency like :func:`allowed` for routes that write: the change that the request asks for. The query
+    or the body may ask for a dry run, which is only audited if it fails.
+
+    :param body_of: dependency that reads the body.
+    :param confirms: the route has a parameter that confirms all questions.
+    """
+    check = Depends(allowed(action, resource))
+    read = Depends(body_of)
+
+    async def ask(
+        request: Request, service: ServiceOf, caller: Caller = check, body: Any = read, dry_run: DryRun = False
+    ) -> ChangeRequest:
+        return _change(request, service, caller, body, dry_run=dry_run)
+
+    async def ask_confirmed(
+        request: Request,
+        service: ServiceOf,
+        caller: Caller = check,
+        body: Any = read,
+        confirm: Confirm = False,
+        dry_run: DryRun = False,
+    ) -> ChangeRequest:
+        return _change(request, service, caller, body, dry_run=dry_run, confirm=confirm)
+
+    return ask_confirmed if confirms else ask
+
+
+def _change(
+    request: Request, service: Service, caller: Caller, body: ChangeBody, *, dry_run: bool, confirm: bool = False
+) -> ChangeRequest:
+    """Return the change that a request asks for.
+
+    :raises AuditFailed: the request is a change, and the audit cannot be written (503).
+    """
+    is_dry = dry_run or body.dry_run
+    request.state.preview = is_dry
+    problem = None if is_dry else audit_problem()
+    if problem is not None:
+        raise AuditFailed(problem)
+    request.state.touched = AuditTrail(caller.name, _action(request), preview=is_dry)
+    confirmed = body.confirmed if isinstance(body, ConfirmedBody) else None
+    return ChangeRequest(service, caller, request.state.touched, Confirmation(confirm, confirmed), is_dry)
 
 
 def names_in(text: str) -> frozenset[str]:
@@ -262,39 +292,6 @@ def time_of(field: str, text: str) -> datetime | None:
         return parse_time(text) if text else None
     except InvalidTime as error:
         raise Problem(400, f"{field}: {error}", error="InvalidRequest") from None
-
-
-DryRun = Annotated[
-    bool,
-    Query(alias="dryRun", description="Check everything and return what would be done. Nothing is written."),
-]
-
-
-class DryRunBody(BaseModel):
-    """The optional body of a write."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    dryRun: bool = False  # noqa: N815 - as bodies have it
-
-
-async def dry_run_of(request: Request, dry_run: DryRun = False) -> bool:
-    """Return True if the query or the optional body asks for a dry run, as a dependency.
-
-    :raises RequestValidationError: the body has other fields.
-    :raises InvalidBody: the body is neither JSON nor YAML.
-    """
-    if not (await request.body()).strip():
-        return dry_run
-    return (await parsed(DryRunBody, request)).dryRun or dry_run
-
-
-async def confirmed_of(request: Request, dry_run: DryRun = False) -> ConfirmedBody:
-    """Return the optional body with confirmations, as a dependency like :func:`dry_run_of`."""
-    body = ConfirmedBody()
-    if (await request.body()).strip():
-        body = await parsed(ConfirmedBody, request)
-    return body.model_copy(update={"dryRun": body.dryRun or dry_run})
 
 
 def dry_run_response(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
@@ -357,11 +354,11 @@ Timeout = Annotated[
         gt=0, le=1e9, description="Maximum wait for deletions and for quotas, seconds. The service waits at most 600."
     ),
 ]
-Names = Annotated[NamesBody, Depends(parsed_body(NamesBody))]
+names_of = parsed_body(NamesBody)
+only_dry_run = optional_body(DryRunBody)
+only_confirmed = optional_body(ConfirmedBody)
+Names = Annotated[NamesBody, Depends(names_of)]
 NAMES = body_of(NamesBody, "The same fields, as YAML.")
-OnlyDryRun = Annotated[bool, Depends(dry_run_of)]
-Confirmed = Annotated[ConfirmedBody, Depends(confirmed_of)]
-Confirm = Annotated[bool, Query(description="Confirm all questions of the plan: running work may be ended.")]
 KindFilter = Annotated[
     str, Query(max_length=253, description="Only jobs of this kind: training, inference, notebook or compute.")
 ]

@@ -12,12 +12,11 @@ from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl_server import plan_and_apply
 from gpuctl_server.access.caller import Caller
+from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.plan_and_apply import CompileOptions
 from gpuctl_server.request_bodies import body_of, changes_of
 from gpuctl_server.routes.common import (
     Checkpoint,
-    Confirm,
-    DryRun,
     Force,
     KeepLabels,
     NoProbe,
@@ -26,11 +25,10 @@ from gpuctl_server.routes.common import (
     ServiceOf,
     ServiceStrategy,
     Timeout,
-    Writer,
     allowed,
     api_router,
+    change_of,
     write_router,
-    writer,
 )
 
 router = write_router()
@@ -100,35 +98,29 @@ def plan(
 
 @router.post("/apply", response_model=PlanAnswer, openapi_extra=_DOCUMENTS)
 def apply(
-    writer: Annotated[Writer, Depends(writer("create", "jobs"))],
+    change: Annotated[ChangeRequest, Depends(change_of("create", "jobs", changes_of))],
     body: Documents,
     compiling: Compile,
     planning: Planning,
-    confirm: Confirm = False,
     checkpoint: Checkpoint = True,
     force: Force = False,
     timeout: Timeout = RunOptions.timeout,
-    dry_run: DryRun = False,
 ) -> PlanAnswer:
     """Create and update what documents describe. A change that ends running work must be confirmed."""
-    change = writer.change(dry_run=body.dryRun or dry_run, confirm=confirm, confirmed=body.confirmed)
     run = change.run_options(timeout, force=force, checkpoint=checkpoint)
     return plan_and_apply.apply_documents(change, body, compiling, planning, run)
 
 
 @router.post("/delete", response_model=PlanAnswer, openapi_extra=_DOCUMENTS)
 def delete(
-    writer: Annotated[Writer, Depends(writer("delete", "jobs"))],
+    change: Annotated[ChangeRequest, Depends(change_of("delete", "jobs", changes_of))],
     body: Documents,
     compiling: Compile,
-    confirm: Confirm = False,
     checkpoint: Checkpoint = True,
     force: Force = False,
     timeout: Timeout = RunOptions.timeout,
     keep_labels: KeepLabels = False,
-    dry_run: DryRun = False,
 ) -> PlanAnswer:
     """Delete what documents describe, and wait until it is gone."""
-    change = writer.change(dry_run=body.dryRun or dry_run, confirm=confirm, confirmed=body.confirmed)
     run = change.run_options(timeout, force=force, checkpoint=checkpoint)
     return plan_and_apply.delete_documents(change, body, compiling, run, keep_labels=keep_labels)

@@ -36,19 +36,17 @@ from gpuctl_server.node_labelling import set_node_label, set_node_labels
 from gpuctl_server.node_lookups import find_node, node_not_found, visible_nodes
 from gpuctl_server.request_bodies import json_body_of, parsed_body
 from gpuctl_server.routes.common import (
-    DryRun,
-    OnlyDryRun,
     Page,
     PageSize,
     ServiceOf,
-    Writer,
     allowed,
     api_router,
+    change_of,
     from_memory,
     node_changes,
+    only_dry_run,
     paged,
     write_router,
-    writer,
 )
 from gpuctl_server.routes.node_routes import NodeName
 
@@ -58,8 +56,10 @@ LONGEST_KEY = 253 + 1 + 63
 router = api_router()
 writes = write_router()
 Reads = Annotated[Caller, Depends(allowed("get", "labels"))]
-Sets = Annotated[Writer, Depends(writer("create", "labels"))]
-Deletes = Annotated[Writer, Depends(writer("delete", "labels"))]
+label_of = parsed_body(NewLabel)
+labels_of_several = parsed_body(NewLabels)
+label_changes_of = parsed_body(LabelChanges)
+label_deletions_of = parsed_body(LabelDeletions)
 _EXAMPLES = ["nvidia.com/gpu-type"]
 PathKey = Annotated[str, Path(alias="key", max_length=LONGEST_KEY, description="Key of the label.", examples=_EXAMPLES)]
 QueryKey = Annotated[str, Query(max_length=LONGEST_KEY, description="Key of the label.", examples=_EXAMPLES)]
@@ -91,12 +91,10 @@ def gpu_labels(service: ServiceOf, caller: Reads, page: Page = 1, size: PageSize
     openapi_extra=json_body_of(NewLabels),
 )
 def label_several(
-    writer: Sets,
-    wanted: Annotated[NewLabels, Depends(parsed_body(NewLabels))],
-    dry_run: DryRun = False,
+    change: Annotated[ChangeRequest, Depends(change_of("create", "labels", labels_of_several, confirms=False))],
+    wanted: Annotated[NewLabels, Depends(labels_of_several)],
 ) -> dict[str, Any]:
     """Set a label of several nodes. Nodes that fail are listed in `failed`."""
-    change = writer.change(dry_run=dry_run or wanted.dry_run)
     labels = {wanted.key: wanted.value}
     return _several(change, "create", wanted.node_names, labels, overwrite=wanted.overwrite)
 
@@ -108,16 +106,14 @@ def label_several(
     openapi_extra=json_body_of(LabelChanges),
 )
 def change_labels(
-    writer: Sets,
-    wanted: Annotated[LabelChanges, Depends(parsed_body(LabelChanges))],
-    dry_run: DryRun = False,
+    change: Annotated[ChangeRequest, Depends(change_of("create", "labels", label_changes_of, confirms=False))],
+    wanted: Annotated[LabelChanges, Depends(label_changes_of)],
 ) -> dict[str, Any]:
     """Set several labels of several nodes, and delete those whose value is null. For each node all changes are made, or
     none.
     """
     if None in wanted.labels.values():
-        require_access(writer.caller, AccessRequest("delete", "labels"))
-    change = writer.change(dry_run=dry_run or wanted.dry_run)
+        require_access(change.caller, AccessRequest("delete", "labels"))
     return _several(change, "create", wanted.node_names, wanted.labels, overwrite=wanted.overwrite)
 
 
@@ -128,12 +124,10 @@ def change_labels(
     openapi_extra=json_body_of(LabelDeletions),
 )
 def delete_labels(
-    writer: Deletes,
-    wanted: Annotated[LabelDeletions, Depends(parsed_body(LabelDeletions))],
-    dry_run: DryRun = False,
+    change: Annotated[ChangeRequest, Depends(change_of("delete", "labels", label_deletions_of, confirms=False))],
+    wanted: Annotated[LabelDeletions, Depends(label_deletions_of)],
 ) -> dict[str, Any]:
     """Delete several labels of several nodes. For each node all are deleted, or none."""
-    change = writer.change(dry_run=dry_run or wanted.dry_run)
     return _several(change, "delete", wanted.node_names, dict.fromkeys(wanted.keys))
 
 
@@ -167,14 +161,12 @@ def labels_of_one(service: ServiceOf, caller: Reads, name: NodeName) -> dict[str
     openapi_extra=json_body_of(NewLabel),
 )
 def set_label(
-    writer: Sets,
+    change: Annotated[ChangeRequest, Depends(change_of("create", "labels", label_of, confirms=False))],
     name: NodeName,
-    wanted: Annotated[NewLabel, Depends(parsed_body(NewLabel))],
-    dry_run: DryRun = False,
+    wanted: Annotated[NewLabel, Depends(label_of)],
 ) -> dict[str, Any]:
     """Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with
     `LabelConflict`."""
-    change = writer.change(dry_run=dry_run or wanted.dry_run)
     change.touched.extend((f"node/{name}", f"label/{wanted.key}"))
     said, notes = set_node_label(change, "create", name, wanted.key, wanted.value, overwrite=wanted.overwrite)
     return {"nodeName": name, "label": {"key": wanted.key, "value": wanted.value}, "message": said, "notes": notes}
@@ -198,9 +190,12 @@ def one_label(service: ServiceOf, caller: Reads, name: NodeName, key: PathKey) -
 
 
 @writes.delete("/nodes/{nodeName}/labels/{key:path}", tags=["labels"], responses={200: {"model": DeletedLabel}})
-def delete_label(writer: Deletes, name: NodeName, key: PathKey, dry_run: OnlyDryRun) -> dict[str, Any]:
+def delete_label(
+    change: Annotated[ChangeRequest, Depends(change_of("delete", "labels", only_dry_run, confirms=False))],
+    name: NodeName,
+    key: PathKey,
+) -> dict[str, Any]:
     """Delete a label of a node."""
-    change = writer.change(dry_run=dry_run)
     change.touched.extend((f"node/{name}", f"label/{key}"))
     said, notes = set_node_label(change, "delete", name, key, None)
     return {"nodeName": name, "labelKey": key, "message": said, "notes": notes}

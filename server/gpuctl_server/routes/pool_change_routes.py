@@ -14,27 +14,28 @@ from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl_server import admin_changes
 from gpuctl_server.admin_changes import AdminBody, Administered, ChangedPool, pool_of
+from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.pool_members import add_nodes, remove_nodes
 from gpuctl_server.request_bodies import body_of, json_body_of, parsed_body
 from gpuctl_server.routes.common import (
     NAMES,
-    Confirm,
-    DryRun,
     KeepLabels,
     Names,
-    OnlyDryRun,
     Timeout,
-    Writer,
+    change_of,
     creation_response,
     dry_run_response,
+    names_of,
     node_changes,
+    only_dry_run,
     write_router,
-    writer,
 )
 
 router = write_router()
 PoolName = Annotated[str, InPath(max_length=253, description="Name of the pool.")]
 Body = Annotated[AdminBody, Depends(pool_of)]
+members_of = parsed_body(PoolMembers)
+nodes_of = parsed_body(NodeNames)
 _BODY = body_of(PoolBody, "A document of kind pool.")
 
 
@@ -47,38 +48,31 @@ _BODY = body_of(PoolBody, "A document of kind pool.")
     openapi_extra=_BODY,
 )
 def create(
-    writer: Annotated[Writer, Depends(writer("create", "pools"))],
+    change: Annotated[ChangeRequest, Depends(change_of("create", "pools", pool_of))],
     body: Body,
-    confirm: Confirm = False,
-    dry_run: DryRun = False,
 ) -> JSONResponse:
     """Create a pool, and label its nodes."""
-    change = writer.change(dry_run=dry_run or body.dry_run, confirm=confirm)
     pool = admin_changes.create_pool(change, body)
     return creation_response(pool, f"/pools/{pool.name}", is_checked=change.dry_run)
 
 
 @router.put("/pools/{poolName}", response_model=ChangedPool, openapi_extra=_BODY)
-def change(
-    writer: Annotated[Writer, Depends(writer("update", "pools"))],
+def change_pool(
+    change: Annotated[ChangeRequest, Depends(change_of("update", "pools", pool_of))],
     poolName: PoolName,  # noqa: N803 - as the path has it
     body: Body,
-    confirm: Confirm = False,
-    dry_run: DryRun = False,
 ) -> ChangedPool:
     """Change a pool. Nodes that the body does not name are removed from it."""
-    return admin_changes.change_pool(writer.change(dry_run=dry_run or body.dry_run, confirm=confirm), poolName, body)
+    return admin_changes.change_pool(change, poolName, body)
 
 
 @router.delete("/pools/{poolName}", response_model=Administered, response_model_exclude_unset=True)
 def delete(
-    writer: Annotated[Writer, Depends(writer("delete", "pools"))],
+    change: Annotated[ChangeRequest, Depends(change_of("delete", "pools", only_dry_run))],
     poolName: PoolName,  # noqa: N803
-    dry_run: OnlyDryRun,
-    confirm: Confirm = False,
 ) -> Administered:
     """Delete a pool. Its nodes lose the label, its jobs continue to run."""
-    return admin_changes.delete_pool(writer.change(dry_run=dry_run, confirm=confirm), poolName)
+    return admin_changes.delete_pool(change, poolName)
 
 
 @router.post(
@@ -87,13 +81,11 @@ def delete(
     openapi_extra=json_body_of(PoolMembers),
 )
 def add(
-    writer: Annotated[Writer, Depends(writer("update", "pools"))],
+    change: Annotated[ChangeRequest, Depends(change_of("update", "pools", members_of, confirms=False))],
     poolName: PoolName,  # noqa: N803
-    wanted: Annotated[PoolMembers, Depends(parsed_body(PoolMembers))],
-    dry_run: DryRun = False,
+    wanted: Annotated[PoolMembers, Depends(members_of)],
 ) -> dict[str, Any]:
     """Add nodes to a pool. Nodes that fail are listed in `failed`. Running pods stay where they are."""
-    change = writer.change(dry_run=dry_run or wanted.dry_run)
     report = add_nodes(change, poolName, wanted.node_names, overwrite=wanted.overwrite)
     return node_changes(change, report, "added")
 
@@ -104,26 +96,21 @@ def add(
     openapi_extra=json_body_of(NodeNames),
 )
 def remove(
-    writer: Annotated[Writer, Depends(writer("update", "pools"))],
+    change: Annotated[ChangeRequest, Depends(change_of("update", "pools", nodes_of, confirms=False))],
     poolName: PoolName,  # noqa: N803
-    wanted: Annotated[NodeNames, Depends(parsed_body(NodeNames))],
-    dry_run: DryRun = False,
+    wanted: Annotated[NodeNames, Depends(nodes_of)],
 ) -> dict[str, Any]:
     """Remove nodes from a pool. Nodes that fail are listed in `failed`. Running pods stay where they are."""
-    change = writer.change(dry_run=dry_run or wanted.dry_run)
     return node_changes(change, remove_nodes(change, poolName, wanted.node_names), "removed")
 
 
 @router.post("/pools/delete", response_model=PlanAnswer, openapi_extra=NAMES)
 def delete_several(
-    writer: Annotated[Writer, Depends(writer("delete", "pools"))],
+    change: Annotated[ChangeRequest, Depends(change_of("delete", "pools", names_of))],
     body: Names,
-    confirm: Confirm = False,
     timeout: Timeout = RunOptions.timeout,
     keep_labels: KeepLabels = False,
-    dry_run: DryRun = False,
 ) -> PlanAnswer:
     """Delete pools. Their nodes lose the label, their jobs continue to run."""
-    change = writer.change(dry_run=body.dryRun or dry_run, confirm=confirm, confirmed=body.confirmed)
     run = change.run_options(timeout)
     return admin_changes.delete_named(change, "pools", body.names, run, keep_labels=keep_labels)

@@ -10,16 +10,15 @@ from gpuctl.api.recovery_answers import Recoveries
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl_server import job_changes
 from gpuctl_server.access.caller import Caller
+from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.routes.common import (
-    Confirm,
-    Confirmed,
     ServiceOf,
     Timeout,
-    Writer,
     allowed,
     api_router,
+    change_of,
+    only_confirmed,
     write_router,
-    writer,
 )
 
 router = write_router()
@@ -41,12 +40,9 @@ def look_at_recoveries(
 
 @router.post("/recoveries", response_model=Recoveries)
 def recover(
-    writer: Annotated[Writer, Depends(writer("create", "recoveries"))],
-    body: Confirmed,
+    change: Annotated[ChangeRequest, Depends(change_of("create", "recoveries", only_confirmed))],
     namespace: RecoveryNamespace = None,
-    confirm: Confirm = False,
     timeout: Timeout = RunOptions.timeout,
 ) -> Recoveries:
     """Finish the work of interrupted runs. Creating objects must be confirmed."""
-    change = writer.change(dry_run=body.dryRun, confirm=confirm, confirmed=body.confirmed)
     return job_changes.finish_unfinished(change, namespace, change.run_options(timeout))
