@@ -329,3 +329,9 @@ def test_the_platform_is_read_once(directory: Path, capfd: pytest.CaptureFixture
     finally:
         os.close(reader)
     assert "other.example.com" in capfd.readouterr().err
+
+
+def test_a_placeholder_in_a_list_on_one_line_is_found(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("a.dstack.yml").write_text("type: task\ncommands: [cd a, make, make install,\n  python <file name>]\n")
+    assert run(["import", "a.dstack.yml", *IMAGE]) == 1
+    assert "a.dstack.yml:3:1: `<file name>` is a placeholder" in capfd.readouterr().err

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from gpuctl.backend.emitter import emit_object
+from gpuctl.importing.line_ledger import placed
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import VERSION
 
@@ -25,12 +27,13 @@ class Draft:
     """A document in the making.
 
     Fields are set by path, such as ``resources.gpu``. The comment of a field is the line, or the range of lines, of the
-    source.
+    source. ``lines``: the lines of the source for those of a text inside of it, while that text is read.
     """
 
     def __init__(self, kind: str, source: str, tool: str) -> None:
         self.kind = kind
         self.head = [f"Imported from {source} ({tool})."]
+        self.lines: Mapping[int, range] = MappingProxyType({})
         self._data: dict[str, Any] = {}
         self._comments: dict[tuple[str, ...], str] = {}
 
@@ -49,6 +52,7 @@ class Draft:
         if line is None:
             self._comments.pop(steps, None)
         else:
+            line, last = placed(self.lines, line, last)
             self._comments[steps] = f"line {line}" if last <= line else f"lines {line}-{last}"
 
     def set_item(self, path: str, key: str, value: Any, line: int | None) -> None:
@@ -60,7 +64,7 @@ class Draft:
         data[key] = value
         if line is not None:
             at = (*steps, key)
-            self._comments[at] = f"line {line}"
+            self._comments[at] = f"line {placed(self.lines, line)[0]}"
 
     def append(self, path: str, value: Any, line: int | None = None) -> None:
         """Add an item to a list."""

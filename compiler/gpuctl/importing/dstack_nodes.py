@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from gpuctl.frontend.yaml_tree import SCALAR
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.import_values import Unreadable
+from gpuctl.importing.line_ledger import placed
 from gpuctl.importing.node_script import convert_node_script, with_constants
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import SourceTree
@@ -131,11 +133,17 @@ def take_commands(
     # Empty lines keep the lines of the script at those of the file.
     lines: list[str] = []
     written: list[str] = []
+    places: list[range] = []
     first = tree.block_line(("commands", 0))
     for index, node in enumerate(texts):
-        gap = tree.block_line(("commands", index)) - first - len(lines)
+        line, end = tree.block_line(("commands", index)), tree.last_line(("commands", index)) + 1
+        gap = line - first - len(lines)
         item = str(node.value).rstrip("\n").split("\n") if node is not None else []
         written += [""] * gap + item
+        # YAML may join the lines of an item.
+        width = end - line if len(item) < end - line else 1
+        found = [range(line, line + width), *(range(line + number, line + number + 1) for number in range(1, len(item)))]
+        places += [range(line, line + 1)] * max(gap, 0) + found[: len(item)]
         # `set -e` does not stop at the commands of a list, but for its last one.
         if len(item) == 1 and index + 1 < items and re.search(_LIST, item[0]) and not re.search(r"&\s*\Z|#", item[0]):
             item = [f"{item[0]} || exit"]
@@ -143,9 +151,14 @@ def take_commands(
     text, source = ("\n".join(part) + "\n" for part in (lines, written))
     variables = with_constants(values, text, variables, draft, first)
     size = task.node_count, task.gpus
-    convert_node_script(text, first, size, variables, draft, tree.ledger, source, shell, known)
-    for index in range(items):
-        tree.widen(("commands", index))
+    # Items of a flow sequence may share a line.
+    tree.ledger.lines = draft.lines = dict(enumerate(places, first))
+    try:
+        convert_node_script(text, first, size, variables, draft, tree.ledger, source, shell, known)
+    except Unreadable as error:
+        raise error.at(placed(draft.lines, error.problem.line)[0]) from error
+    finally:
+        tree.ledger.lines = draft.lines = {}
     command = draft.get(COMMAND)
     if items > 1 and command and command[:2] == [shell, "-c"]:
         command[-1] = f"set -e\n{command[-1]}"

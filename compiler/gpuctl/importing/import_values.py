@@ -90,6 +90,10 @@ class Unreadable(Exception):
         super().__init__(message)
         self.problem = ImportFailure(line, message, hint, column)
 
+    def at(self, line: int) -> Unreadable:
+        """Return the same reason at another line."""
+        return Unreadable(line, self.problem.message, self.problem.hint, self.problem.column)
+
 
 def completed(given: Given, missing: Missing, answer: str) -> Given:
     """Return the values with the answer to a question."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gpuctl.language.display_text import shorten, visible
@@ -43,10 +44,14 @@ class LedgerEntry(NamedTuple):
 
 
 class LineLedger:
-    """Collects the entries of one source, in any order."""
+    """Collects the entries of one source, in any order.
+
+    ``lines``: the lines of the source for those of a text inside of it, while that text is read.
+    """
 
     def __init__(self) -> None:
         self._entries: list[LedgerEntry] = []
+        self.lines: Mapping[int, range] = MappingProxyType({})
 
     def mapped(self, line: int, text: str, field: str | None, note: str | None = None, *, last: int = 0) -> None:
         """Add a line whose meaning is kept."""
@@ -66,6 +71,7 @@ class LineLedger:
 
     def _add(self, line: int, text: str, outcome: Outcome, field: str | None, note: str | None, last: int) -> None:
         shown = visible(redact(shorten(" ".join(text.split()), 100)))
+        line, last = placed(self.lines, line, last)
         self._entries.append(LedgerEntry(line, max(line, last), shown, outcome, field, note))
 
     def replaced(self, field: str, note: str) -> None:
@@ -102,6 +108,12 @@ class LineLedger:
     def entries(self) -> list[LedgerEntry]:
         """Return the entries in the order of the source."""
         return in_source_order(self._entries)
+
+
+def placed(lines: Mapping[int, range], line: int, last: int = 0) -> tuple[int, int]:
+    """Return the first and the last line in a source, for the lines of a text inside of it."""
+    first, end = (lines.get(number, range(number, number + 1)) for number in (line, max(line, last)))
+    return first[0], end[-1]
 
 
 def in_source_order(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:

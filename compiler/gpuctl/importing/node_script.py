@@ -70,7 +70,8 @@ def convert_node_script(
 
         def replaced(match: re.Match[str], new: str = new, breaks: LineBreaks = breaks) -> str:
             line = breaks.before(match.start())
-            name, new = match[0].strip("${}"), match.expand(new)
+            name = match[0][1:] if match[0].startswith("${{") else match[0].strip("${}")
+            new = match.expand(new)
             note = f"`{match[0].strip()}` is `{new.strip()}`" if new else "it has no equal: write its value"
             changes.append(VariableChange(line, note, new, "" if new else name))
             return new or match[0]
