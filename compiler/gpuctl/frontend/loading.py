@@ -190,10 +190,15 @@ def belongs_to_cluster(document: Document, cluster: str) -> bool:
     return not document.clusters or cluster in document.clusters
 
 
-def load_platform(named: str | os.PathLike[str] | None, *, versions: tuple[str, ...]) -> Loaded:
-    """Load only the platform, for commands without documents: the named file, or that here or above."""
+def load_platform(
+    named: str | os.PathLike[str] | None, *, versions: tuple[str, ...], directory: Path | None = None
+) -> Loaded:
+    """Load only the platform, for commands without documents: the named file, or that in a directory or above it.
+
+    :param directory: default: the current directory.
+    """
     loaded = Loaded()
-    _use_platform([], named, Sources([], [], [None]), None, loaded, versions)
+    _use_platform([], named, Sources([], [], [None]), directory, loaded, versions)
     return loaded
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from gpuctl.backend.schema_validation import VERSIONS
 from gpuctl.compilation import compile
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
+from gpuctl.frontend.loading import load_platform
 from gpuctl.frontend.source import STDIN, Source
 from gpuctl.importing.import_values import Given, ImportFailure, Missing, Unreadable
 from gpuctl.importing.line_ledger import LedgerEntry, Outcome, count_of
@@ -17,9 +19,6 @@ from gpuctl.importing.tools import find_importer
 _OF_PLATFORM = frozenset({"GPU244", "GPU423", "GPU429", "GPU443"})
 """Errors that settings of the platform mend: groups of nodes for a replica, allowed paths of nodes, JobSet for roles,
 and spot nodes."""
-
-_NOTHING = "settings"
-"""Name of the empty text that is compiled for the settings of the platform."""
 
 
 class ImportedFile(NamedTuple):
@@ -88,9 +87,9 @@ def _dropped_line(entry: LedgerEntry) -> str:
 
 def _rdma_resource(platform: str | None, directory: Path | None) -> tuple[str | None, str | Source | None]:
     """Return the extended resource of the platform's RDMA devices, None if it has none, and the platform as read."""
-    found = compile(Source(_NOTHING, ""), platform=platform, directory=directory)
+    found = load_platform(platform, versions=VERSIONS, directory=directory)
     rdma = found.settings.rdma
     # A file that was found may be another tool's: named as the platform, it would be an error.
     is_platform = platform is not None or not found.settings.is_default
-    read = [source for name, source in found.sources.items() if name != _NOTHING and is_platform]
+    read = list(found.sources.values()) if is_platform else []
     return rdma.resource if rdma is not None else None, read[0] if read else platform
