@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpuctl.backend.emitter import emit_object
+from gpuctl.frontend.templates import escape_document
 from gpuctl.importing.line_ledger import placed
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import VERSION
@@ -91,10 +92,10 @@ class Draft:
         return data
 
     def text(self) -> str:
-        """Return the document as YAML with comments."""
+        """Return the document as YAML with comments. Texts of the source that look like templates stay as they are."""
         lines = [f"# {visible(line)}".rstrip() for line in self.head]
         lines += [f"kind: {self.kind}", f"version: {VERSION}"]
-        lines += self._mapping(_ordered(self._data, _BLOCKS), (), "")
+        lines += self._mapping(_ordered(escape_document(self._data), _BLOCKS), (), "")
         return "\n".join(lines) + "\n"
 
     def _mapping(self, data: Mapping[str, Any], steps: tuple[str, ...], pad: str) -> Iterator[str]:

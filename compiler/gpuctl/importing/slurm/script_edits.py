@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from gpuctl.importing.slurm.text_places import LineBreaks
 
-_TEMPLATE = r"\{\{(?=\{\{|[ \t]*[A-Za-z][A-Za-z_-]*[ \t]*\.)"
-
 
 class VariableChange(NamedTuple):
     """A change of a line of the body, from 0.
@@ -129,11 +127,10 @@ def tidy_script(script: str) -> str:
 
 
 def as_argument(script: str, variables: frozenset[str]) -> str:
-    """Return a script as the argument of a shell in a container, where Kubernetes and templates replace parts.
+    """Return a script as the argument of a shell in a container, where Kubernetes replaces parts.
 
     :param variables: those of the container.
     """
     script = re.sub(r"\n{3,}", "\n\n", tidy_script(script))
     script = script.replace("$$", "$$$$")
-    script = re.sub(r"\$\(([A-Za-z_]\w*)\)", lambda m: f"${m[0]}" if m[1] in variables else m[0], script)
-    return re.sub(_TEMPLATE, "{{{{", script)
+    return re.sub(r"\$\(([A-Za-z_]\w*)\)", lambda m: f"${m[0]}" if m[1] in variables else m[0], script)
