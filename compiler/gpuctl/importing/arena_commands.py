@@ -19,7 +19,7 @@ from gpuctl.importing.arena_options import (
 )
 from gpuctl.importing.arena_programs import FRAMEWORKS, PYTORCH, arena_program
 from gpuctl.importing.arena_words import ArenaFlag, ArenaWord, split_flags, verb_place
-from gpuctl.importing.carried_fields import PATCHED
+from gpuctl.importing.carried_fields import PATCHED, SET_BY_GPUCTL
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.given_values import set_given_values
@@ -150,6 +150,7 @@ class _ArenaJob:
             "gpumemory": self._gpu_memory,
             "device": self._device,
             "gpus": self._gpus,
+            "image-pull-policy": self._pull_policy,
             "image-pull-secret": self._pull_secret,
             "shell": self._shell,
             "toleration": self._toleration,
@@ -262,6 +263,15 @@ class _ArenaJob:
     def _pull_secret(self, flag: ArenaFlag) -> bool:
         self.secrets.append(flag.value)
         return self._set(flag, "environment.imagePullSecret", self.secrets if self.secrets[1:] else flag.value)
+
+    def _pull_policy(self, flag: ArenaFlag) -> bool:
+        if flag.value == SET_BY_GPUCTL["imagePullPolicy"]:
+            self.ledger.mapped(flag.line, flag.text, None, "gpuctl sets it")
+        else:
+            field = "podPatch.containers"
+            self.draft.append(field, {"name": "main", "imagePullPolicy": flag.value}, flag.line)
+            self.ledger.changed(flag.line, flag.text, f"{field}[].imagePullPolicy", PATCHED)
+        return True
 
     def _shell(self, flag: ArenaFlag) -> bool:
         self.shell = flag.value

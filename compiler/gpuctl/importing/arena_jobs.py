@@ -264,7 +264,8 @@ class _ArenaJobFile:
 
     def _pod(self) -> None:
         tree = self.tree
-        tree.changed(("image_pull_policy",), None, DROPPED["image-pull-policy"])
+        if tree.text(("image_pull_policy",)) is not None:
+            PodPatch(tree, self.draft).set_by_gpuctl(("image_pull_policy",), "imagePullPolicy")
         secrets = tree.get(("image_pull_secrets",))
         if isinstance(secrets, list) and secrets and all(isinstance(item, str) for item in secrets):
             value = secrets[0] if len(secrets) == 1 else secrets

@@ -140,7 +140,6 @@ DROPPED = {
     "gang": "a queue starts all pods together: `resources.queue`",
     "gpucore": "`resources.gpu-share` is a part of the memory, or of a card",
     "gpumemory": "`resources.gpu-share` is a part of the memory, or of a card",
-    "image-pull-policy": "gpuctl sets it by the image's tag",
     "label": "documents cannot set this label",
     "nproc-per-node": "torchrun starts a process for each GPU: add its option `--nproc-per-node`",
     "priority": "`job.priority` is high, medium or low",

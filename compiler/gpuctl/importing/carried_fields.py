@@ -8,6 +8,13 @@ from gpuctl.importing.draft import Draft
 from gpuctl.importing.source_tree import Path, SourceTree
 
 PATCHED = "`podPatch` carries it as it is; the platform may refuse it"
+SET_BY_GPUCTL = {
+    "imagePullPolicy": "IfNotPresent",
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "FallbackToLogsOnError",
+}
+"""Fields of each container that gpuctl sets, or leaves at Kubernetes' default -> their values."""
+_FILE = "gpuctl shows the end of the log if the file is empty"
 
 
 class PodPatch:
@@ -31,6 +38,19 @@ class PodPatch:
         entry = self._entry(group, name)
         entry[field] = [*entry.get(field, []), *value] if isinstance(value, list) else value
         self.tree.changed(path, f"podPatch.{group}[].{field}", PATCHED)
+
+    def set_by_gpuctl(self, path: Path, field: str, name: str = "main") -> None:
+        """Carry a field that gpuctl sets, if it has another value.
+
+        :param name: the container's.
+        """
+        value = self.tree.text(path)
+        if value == SET_BY_GPUCTL[field]:
+            self.tree.mapped(path, None, "gpuctl sets it")
+        elif field == "terminationMessagePolicy":
+            self.tree.changed(path, None, _FILE)
+        elif value:
+            self.of_container(path, field, value, name)
 
     def resource(self, path: Path, group: str, name: str, note: str = PATCHED) -> None:
         """Carry an amount that the program requests.

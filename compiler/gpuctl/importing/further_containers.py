@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuctl.importing.carried_fields import PodPatch
+from gpuctl.importing.carried_fields import SET_BY_GPUCTL, PodPatch
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import CARDS, shows_cards, source_of_variable
 from gpuctl.importing.manifest_volumes import PodVolumes
 from gpuctl.importing.source_tree import Path, SourceTree
-from gpuctl.objects.pod_specs import default_pull_policy
 
 _PLAIN = ("name", "image", "command", "args")
 _AMOUNTS = {"cpu", "memory"}
-_DEFAULTS = {"imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"}
 
 
 def take_further_containers(tree: SourceTree, spec: Path, main: int, volumes: PodVolumes, draft: Draft) -> None:
@@ -46,10 +44,8 @@ def _container(tree: SourceTree, path: Path, field: str, volumes: PodVolumes, dr
         part = (*path, key)
         if key == "restartPolicy" and field == "sidecars":
             tree.mapped(part, field)
-        elif key == "imagePullPolicy" and tree.text(part) != default_pull_policy(str(entry.get("image", ""))):
-            tree.changed(part, None, "gpuctl sets it by the image's tag")
-        elif key in _DEFAULTS:
-            tree.mapped(part, None, "gpuctl sets it")
+        elif key in SET_BY_GPUCTL:
+            patch.set_by_gpuctl(part, key, name)
         elif key not in (*_PLAIN, "env", "resources", "volumeMounts") and tree.typed(part) not in (None, {}, []):
             patch.of_container(part, key, tree.typed(part), name)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from gpuctl.importing.carried_fields import PATCHED, PodPatch
+from gpuctl.importing.carried_fields import PATCHED, SET_BY_GPUCTL, PodPatch
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import source_of_variable, take_variable
 from gpuctl.importing.further_containers import take_further_containers
@@ -16,7 +16,6 @@ from gpuctl.importing.manifest_metadata import is_reserved
 from gpuctl.importing.manifest_volumes import PodVolumes
 from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, shown_path
-from gpuctl.objects.pod_specs import default_pull_policy
 
 GPU_RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd", "huawei.com/Ascend910": "ascend"}
 _RDMA = r"(?i:rdma|hca|efa|roce|infiniband)"
@@ -33,7 +32,6 @@ _CARRIED = ("securityContext", "lifecycle", "stdin", "tty", "volumeDevices")
 """Fields of the program's container that `podPatch` carries."""
 _QUANTITY = r"\d+(?:\.\d+)?[A-Za-z]{0,2}\Z"
 _SLICE = r"nvidia\.com/mig-(\d{1,2}g\.\d{1,3}gb)\Z"
-_DEFAULTS = {"imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"}
 _POD_DEFAULTS = {"dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"}
 
 
@@ -130,7 +128,10 @@ class PodFields:
             elif tree.node((*path, "valueFrom")) is not None:
                 self.patch.of_container(path, "env", [tree.typed(path)])
                 continue
+            known = (self.draft.get("environment.env") or {}).get(name)
             field, note = take_variable(self.draft, name, "" if value is None else value, tree.line(path))
+            if known is not None and known != value:
+                note = "the variable occurs twice: this value is also that of variables which name it before"
             tree.taken(path, field, note)
         base = (*container, "envFrom")
         for index in range(tree.items(base)):
@@ -233,12 +234,8 @@ class PodFields:
         tree = self.tree
         for name in tree.keys(self.container):
             path = (*self.container, name)
-            if name == "imagePullPolicy" and tree.text(path) != default_pull_policy(
-                tree.text((*self.container, "image")) or ""
-            ):
-                tree.changed(path, None, "gpuctl sets it by the image's tag")
-            elif name in _DEFAULTS:
-                tree.mapped(path, None, "gpuctl sets it")
+            if name in SET_BY_GPUCTL:
+                self.patch.set_by_gpuctl(path, name)
             elif name in _CARRIED and tree.typed(path) != {}:
                 self.patch.of_container(path, name, tree.typed(path))
         for name in tree.keys(self.spec):

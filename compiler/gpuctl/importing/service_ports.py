@@ -31,6 +31,7 @@ class ServicePorts:
         self.tree = tree
         self.draft = draft
         self.container = pod.container
+        self.patch = pod.patch
         self.known = _container_ports(tree, (*pod.container, "ports"))
         containers: Path = pod.container[:-1]
         others = [(*containers, index, "ports") for index in range(tree.items(containers)) if index != pod.main]
@@ -78,6 +79,10 @@ class ServicePorts:
         else:
             entry: dict[str, Any] = {"name": self._free_name(port.name, port.number), "port": port.number}
             self.extra.append({**entry, "protocol": "UDP"} if port.protocol == "UDP" else entry)
+        host: Path = (*port.path, "hostPort")
+        if number := whole_number(tree.text(host)):
+            ours = {"containerPort": port.number, "hostPort": number}
+            self.patch.of_container(host, "ports", [{**ours, "protocol": "UDP"} if port.protocol == "UDP" else ours])
         tree.mapped((*port.path, "containerPort"), field)
         tree.mapped((*port.path, "name"), field)
         tree.mapped((*port.path, "protocol"), "service.protocol" if is_main else field)
@@ -97,24 +102,30 @@ class ServicePorts:
             values["targetPort"] = target.number
         if node_port is not None:
             values["nodePort"] = node_port
+        written = service.text((*path, "name"))
+        name = _MAIN
         if is_first:
-            for name, value in values.items():
-                self.draft.set(f"service.{name}", value, service.line((*path, name)))
+            for field, value in values.items():
+                self.draft.set(f"service.{field}", value, service.line((*path, field)))
             if target.protocol == "UDP":
                 self.draft.set("service.protocol", "UDP", service.line(path))
         else:
-            self._extra_port(service.text((*path, "name")), target, values)
-        field = "service.{}" if is_first else "service.ports[].{}"
-        for name in ("port", "targetPort", "nodePort", "protocol", "name"):
-            service.mapped((*path, name), field.format("port" if is_first and name == "name" else name))
+            name = self._extra_port(written, target, values)
+        prefix = "service" if is_first else "service.ports[]"
+        for field in ("port", "targetPort", "nodePort", "protocol"):
+            service.mapped((*path, field), f"{prefix}.{field}")
+        note = None if name == written else f"the port of the Service is called `{name}`"
+        service.taken((*path, "name"), "service.port" if is_first else f"{prefix}.name", note)
 
-    def _extra_port(self, name: str | None, target: ContainerPort, values: dict[str, int]) -> None:
+    def _extra_port(self, name: str | None, target: ContainerPort, values: dict[str, int]) -> str:
+        """Add a port of the Service. Return its name."""
         protocol = {"protocol": "UDP"} if target.protocol == "UDP" else {}
         for entry in self.extra:
             if entry["port"] == target.number and entry.get("protocol", "TCP") == target.protocol:
                 entry.update(values)
-                return
+                return str(entry["name"])
         self.extra.append({"name": self._free_name(name, values["port"]), **values, **protocol})
+        return str(self.extra[-1]["name"])
 
 
 def _container_ports(tree: SourceTree, base: Path) -> list[ContainerPort]:
