@@ -141,9 +141,9 @@ def take_commands(
         item = str(node.value).rstrip("\n").split("\n") if node is not None else []
         written += [""] * gap + item
         # YAML may join the lines of an item.
-        width = end - line if len(item) < end - line else 1
-        found = [range(line, line + width), *(range(line + number, line + number + 1) for number in range(1, len(item)))]
-        places += [range(line, line + 1)] * max(gap, 0) + found[: len(item)]
+        joined = range(line, end if len(item) < end - line else line + 1)
+        places += [range(line, line + 1)] * max(gap, 0) + [joined]
+        places += [range(number, number + 1) for number in range(line + 1, line + len(item))]
         # `set -e` does not stop at the commands of a list, but for its last one.
         if len(item) == 1 and index + 1 < items and re.search(_LIST, item[0]) and not re.search(r"&\s*\Z|#", item[0]):
             item = [f"{item[0]} || exit"]
