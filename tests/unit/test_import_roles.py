@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -171,3 +174,28 @@ def test_parts_whose_steps_are_not_known_are_refused() -> None:
     head = "#SBATCH -J a -N1 --mem=4G\n#SBATCH hetjob\n#SBATCH -N2 --mem=8G\n"
     with pytest.raises(Unreadable, match="it is not known which steps they run"):
         imported("srun --het-group=0 a &\nsrun --het-group=2 b &\nwait\n", head)
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_each_step_beside_others_has_gpus_that_no_other_has(nodes: int, tmp_path: Path) -> None:
+    head = f"#!/bin/bash\n#SBATCH -J a -N {nodes} -n 8 --gpus-per-node=4 -c 1 --mem=8G\n"
+    step = "srun -N1 -n1 --gpus=1 --exact python"
+    loop = f"for a in 1 2; do for b in 1 2 3; do\n  X=1 {step} $a$b > /dev/null & names+=($!)\ndone; done\nwait\n"
+    body = f"{step} first &\n{step} second &\nwait\n{loop}srun -N1 -n1 -G2 python last &\nwait\n"
+    draft = imported(body, head).drafts[0]
+    [_, _, script] = draft.get("environment.command")
+    (tmp_path / "python").write_text('#!/bin/bash\nsleep 0.1\necho "$NODE_RANK $1 $CUDA_VISIBLE_DEVICES" >> $LOG\n')
+    (tmp_path / "python").chmod(0o755)
+    found: list[list[str]] = []
+    for rank in range(nodes):
+        log = tmp_path / f"log{rank}"
+        variables = {"NODE_RANK": str(rank), "LOG": str(log), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        subprocess.run(["bash", "-euc", script], env=variables, check=True)
+        found += [line.split() for line in log.read_text().splitlines()]
+    steps = {name: (rank, gpus) for rank, name, gpus in found}
+    assert len(found) == len(steps) == 9
+    assert [steps[name] for name in ("first", "second", "last")] == [("0", "0"), ("0", "1"), ("0", "0,1")]
+    in_loop = [steps[name] for name in ("11", "12", "13", "21", "22", "23")]
+    at_a_time = 4 * nodes
+    assert len(set(in_loop[:at_a_time])) == len(in_loop[:at_a_time])
+    assert {gpus for _, gpus in in_loop} <= {"0", "1", "2", "3"}

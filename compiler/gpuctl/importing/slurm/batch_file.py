@@ -9,7 +9,12 @@ from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.sbatch_options import SlurmOption, directive_words, read_options
 
 _INTERPRETER = r"#!\s*(?P<path>\S+)(?:\s+(?P<rest>.*))?\Z"
-_HETEROGENEOUS = r"#SBATCH\s+(?:hetjob|packjob)\b"
+_DIRECTIVE = r"(?:#SBATCH|#SLURM)(?=[\s-])"
+"""The start of a line with options; `sbatch` still reads the old form."""
+_HETEROGENEOUS = rf"(?i:{_DIRECTIVE}\s*(?:hetjob|packjob)(?=\s|\Z))"
+_LOOKS_LIKE_DIRECTIVE = r"(?i:\s*#+\s*SBATCH\s*(?:-|hetjob\b|packjob\b))"
+_IGNORED = "Slurm ignores it too: lines with options begin with `#SBATCH`"
+_OF_OTHER_TOOL = r"#(PBS|BSUB)(?=\s)"
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 
 
@@ -49,8 +54,12 @@ def read_batch_file(text: str, ledger: LineLedger) -> BatchFile:
             parts.append({})
             part_line = part_line if len(parts) > 2 else index + 1
             ledger.mapped(index + 1, line, "roles")
-        elif re.match(r"#SBATCH(?=[\s-])", line):
+        elif re.match(_DIRECTIVE, line):
             _add(parts[-1], index + 1, line, ledger)
+        elif re.match(_LOOKS_LIKE_DIRECTIVE, line):
+            ledger.mapped(index + 1, line, None, _IGNORED)
+        elif (other := re.match(_OF_OTHER_TOOL, line)) is not None:
+            ledger.dropped(index + 1, line, f"sbatch reads options of {other[1]} too: write it as `#SBATCH`")
         elif line.strip() and not line.lstrip().startswith("#"):
             start = index
             break
@@ -58,7 +67,7 @@ def read_batch_file(text: str, ledger: LineLedger) -> BatchFile:
 
 
 def _add(options: dict[str, SlurmOption], number: int, line: str, ledger: LineLedger) -> None:
-    words = directive_words(line[len("#SBATCH") :])
+    words = directive_words(re.sub(_DIRECTIVE, "", line, count=1))
     found = read_options(words, number)
     for option in found.options:
         if not option.known:

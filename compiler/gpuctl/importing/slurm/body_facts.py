@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
-from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
+from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement
 from gpuctl.importing.slurm.called_scripts import LAUNCHER, OF_TORCHRUN, CalledScript, CalledScripts
 from gpuctl.importing.slurm.command_rules import (
     NO_STEP,
@@ -34,6 +34,7 @@ class BodyFacts(NamedTuple):
 
     :param tasks: number of processes on each node.
     :param gpus: number of GPUs of each node.
+    :param gpus_per_task: number of GPUs of each process, which steps inherit; None if the job does not name it.
     :param first_line: the line of the file in which the script begins.
     :param index_line: a line of shell that computes the index of an array job; None if gpuctl's index is the same.
     :param on_every_node: True if the other tool starts the script on every node; Slurm starts it on the first one.
@@ -52,6 +53,7 @@ class BodyFacts(NamedTuple):
     in_submit_directory: bool = False
     scripts: CalledScripts | None = None
     undivided: str = ""
+    gpus_per_task: int | None = None
 
 
 class BodyState:
@@ -80,6 +82,12 @@ class BodyState:
         """Lines of commands that run outside of containers, but for those that only prepare or print."""
         self.entrypoint_lines: list[tuple[int, int]] = []
         """Lines of commands that only name arguments for the entrypoint of an image."""
+        self.statement: Statement | None = None
+        """The current statement."""
+        self.gpus_taken = 0
+        """The GPUs of all nodes that steps in the background have."""
+        self.only_steps_in_background = True
+        """True if nothing but steps runs in the background."""
         self.removed_options = False
         """True if options of torchrun are removed, which gpuctl sets as variables."""
 

@@ -12,11 +12,12 @@ from gpuctl.importing.slurm.body_facts import COMMAND, BodyState, script_of, scr
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
 from gpuctl.importing.slurm.called_scripts import LAUNCHER, OF_TORCHRUN, CalledScript
 from gpuctl.importing.slurm.command_rules import SHELL_WITH_COMMAND, is_for_each_node, lost_processes, reason_to_drop
-from gpuctl.importing.slurm.container_commands import container_program
+from gpuctl.importing.slurm.container_commands import container_program, takes_inner_container
 from gpuctl.importing.slurm.deepspeed_launcher import convert_deepspeed
 from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
 from gpuctl.importing.slurm.sbatch_options import SlurmOption, read_options
 from gpuctl.importing.slurm.shell_values import word_value
+from gpuctl.importing.slurm.side_by_side import OwnGpus, own_gpus
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.slurm.srun_options import SrunOptions, SrunStep, exported, step_gpus
 
@@ -60,7 +61,11 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
     inner = container_program(body, command.program[place:], srun)
     place += inner
     program = command.program[place:]
-    in_container = inner > 0 or any(option.name in _IN_CONTAINER for option in options)
+    in_container = (
+        inner > 0
+        or takes_inner_container(body, program, srun)
+        or any(option.name in _IN_CONTAINER for option in options)
+    )
     body.note_place(program, (line, last), in_container=in_container)
     script = script_of(body, program)
     if script is not None:
@@ -71,9 +76,12 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
     for called in scripts_in_shell(body, program):
         needed = variables_for(body, called, (line, last), _equals_of_step(body, step), by_torchrun=by_torchrun)
         exports += [item for item in needed if item not in exports]
-    prefix = ""
+    guard = prefix = ""
     is_elsewhere = step.host not in (None, "$(MASTER_ADDR)")
-    if body.facts.undivided and command.background and step.host is None:
+    own = _own_gpus(body, command, options, step, is_elsewhere) if srun.role is None else None
+    if own is not None:
+        guard, prefix = own.guard, own.prefix
+    elif body.facts.undivided and command.background and step.host is None:
         is_elsewhere = not step.is_everywhere(body.facts.nodes)
     if body.facts.nodes > 1 and is_elsewhere and srun.role is None:
         note = "a step on other nodes is a role: write `roles`, with a program for each group of nodes"
@@ -85,8 +93,9 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
         note = f"`{unknown[0]}` is a number of processes that is not known, and a pod starts one: use torchrun"
         body.remarks.dropped(line, last, note)
     if step.is_first_node_only(body.facts.nodes) and srun.role is None and not starts_all:
-        body.remarks.add(line, last, Outcome.CHANGED, COMMAND, "only the node with `NODE_RANK` 0 runs it")
-        prefix = '[ "$NODE_RANK" != 0 ] || '
+        if own is None:
+            body.remarks.add(line, last, Outcome.CHANGED, COMMAND, "only the node with `NODE_RANK` 0 runs it")
+            guard = '[ "$NODE_RANK" != 0 ] || '
         tasks = step.tasks_per_node or step.tasks or body.facts.tasks
         if tasks > 1 and not _has_launcher(program):
             body.remarks.dropped(line, last, _processes(tasks))
@@ -100,13 +109,13 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
         if is_one and count > 1 and _tasks(body, step) <= 1 and _needs_srun(body, program):
             note = "the nodes find each other by `MASTER_ADDR`, `NODE_RANK` and `NNODES`: a pod has no MPI of srun"
             body.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
-    if srun.role is None:
-        _note_gpus(body, command, options, step)
+    if srun.role is None and own is None:
         _note_queue(body, command, options)
     body.step_variables = exports
     if exports:
         prefix += f"env {' '.join(f'{name}={value}' for name, value in exports)} "
-    body.edits.replace(command.program[0].start, program[0].start, prefix)
+    before = body.text[command.start : command.program[0].start]
+    body.edits.replace(command.start, program[0].start, f"{guard}{before}{prefix}")
     remove_launcher_options(body, program)
 
 
@@ -269,20 +278,29 @@ def _processes(tasks: int) -> str:
     return f"srun starts {tasks} processes on each node, a pod one: use torchrun or another launcher"
 
 
-def _note_gpus(body: BodyState, command: BodyCommand, options: Sequence[SlurmOption], step: SrunStep) -> None:
-    """Note a step that has fewer GPUs than its node."""
-    gpus = step_gpus(options, step.nodes or body.facts.nodes, step.tasks_per_node or step.tasks or 1)
+def _own_gpus(
+    body: BodyState, command: BodyCommand, options: Sequence[SlurmOption], step: SrunStep, is_elsewhere: bool
+) -> OwnGpus | None:
+    """Return how a step has GPUs of its own beside others; None if it has all of its node. Note what is not kept."""
+    nodes = 1 if step.tasks == 1 else step.nodes or body.facts.nodes
+    gpus = step_gpus(options, nodes, step.tasks_per_node or step.tasks or 1)
+    if gpus is None and body.facts.gpus_per_task:
+        gpus = body.facts.gpus_per_task * (step.tasks_per_node or step.tasks or body.facts.tasks)
     if gpus is None or not 0 < gpus < body.facts.gpus:
-        return
+        return None
     if any(word.text.startswith("CUDA_VISIBLE_DEVICES=") for word in command.assignments):
-        return
+        return None
     lines = body.line(command.start), body.line(command.end - 1)
+    if command.background and nodes == 1 and not is_elsewhere and (found := own_gpus(body, command, gpus)) is not None:
+        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, found.note)
+        return found
     if command.background:
         note = "steps beside each other share all GPUs of a pod: set `CUDA_VISIBLE_DEVICES` for each"
         body.remarks.dropped(*lines, note)
     else:
         note = f"the program sees all {body.facts.gpus} GPUs of a pod; Slurm shows it {gpus}"
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
+    return None
 
 
 def python_script(words: list[str]) -> tuple[int, int] | None:

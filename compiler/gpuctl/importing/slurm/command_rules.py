@@ -9,7 +9,18 @@ from gpuctl.importing.slurm.body_syntax import BodyCommand, Statement
 
 _SOFTWARE = "the software comes from `environment.image`"
 _IMAGES = "the cluster pulls the image: it is `environment.image`"
-_CONTAINERS = frozenset(["apptainer", "singularity", "docker", "podman", "podman-hpc", "nerdctl", "enroot", "sarus"])
+CONTAINER_TOOLS = {
+    **dict.fromkeys(("apptainer", "singularity"), "exec|run"),
+    **dict.fromkeys(("docker", "podman", "podman-hpc", "nerdctl", "sarus", "udocker"), "run"),
+    "enroot": "start",
+    **dict.fromkeys(("ch-run", "shifter"), ""),
+}
+"""Programs that start containers -> their words for that, "" if they need none."""
+STARTS_CONTAINER = "|".join(
+    rf"{name}(?=[ \t]+(?:-\S+[ \t]+)*(?:{action})\b)" if action else rf"{name}(?=[ \t])"
+    for name, action in CONTAINER_TOOLS.items()
+)
+"""The pattern of their names in front of such a word."""
 _IMAGE_ACTIONS = frozenset(
     [
         "build",
@@ -74,22 +85,8 @@ _MOST_WORDS = 40
 _OF_ONE_NODE = r"=.*(?:\$\([ \t]*|`[ \t]*)(?:date|mktemp|uuidgen|shuf)\b|=.*\$\{?RANDOM\b"
 _LET = r"\A[ \t]*([A-Za-z_]\w*)[ \t]*[-+*/%]?="
 _OF_SITES = frozenset(["aprun", "ibrun", "jsrun", "lrun", "singularity_wrapper", "apptainer_wrapper"])
-_REMOTE = frozenset(
-    [
-        "clush",
-        "deepspeed",
-        "dragon",
-        "horovodrun",
-        "likwid-mpirun",
-        "mpiexec",
-        "mpiexec.hydra",
-        "mpirun",
-        "orterun",
-        "pdsh",
-        "prun",
-        "ssh",
-    ]
-)
+MPI_LAUNCHERS = frozenset(["likwid-mpirun", "mpiexec", "mpiexec.hydra", "mpirun", "orterun", "prun"])
+_REMOTE = MPI_LAUNCHERS | {"clush", "deepspeed", "dragon", "horovodrun", "pdsh", "ssh"}
 _HOSTS_OPTION = r"--?(?:(?:machine|host)-?file|hostlist|cnf)(?:=|\Z)"
 """Options of programs that start their processes on the hosts of a file."""
 _REMOTE_PARALLEL = frozenset(["-S", "--sshlogin", "--sshloginfile", "--slf"])
@@ -112,7 +109,7 @@ def reason_to_drop(command: BodyCommand) -> str | None:
         return SLURM_COMMANDS[name]
     if name == "trap" and (called := re.search(_OF_SLURM, " ".join(words[1:2]))) is not None:
         return SLURM_COMMANDS[called[0]]
-    if name in _CONTAINERS and words[1:2] and words[1] in _IMAGE_ACTIONS:
+    if name in CONTAINER_TOOLS and words[1:2] and words[1] in _IMAGE_ACTIONS:
         return _IMAGES
     if name in _ENVIRONMENTS and words[1:2] not in (["run"], ["install"]):
         return _SOFTWARE

@@ -10,11 +10,12 @@ from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
 from gpuctl.importing.slurm.body_syntax import BodyWord
+from gpuctl.importing.slurm.command_rules import CONTAINER_TOOLS, MPI_LAUNCHERS
 from gpuctl.importing.slurm.sbatch_options import SlurmOption
 from gpuctl.importing.slurm.srun_options import SrunOptions
 from gpuctl.language.names import is_env_name
 
-_STARTER = r"(?:\S*/)?(apptainer|singularity|docker|podman|podman-hpc|nerdctl|enroot|sarus|ch-run|udocker|shifter)\Z"
+_STARTER = rf"(?:\S*/)?({'|'.join(CONTAINER_TOOLS)})\Z"
 # Options with a value; others have none, or one after `=`.
 _OF_APPTAINER = """
 -B --bind -H --home -S --scratch -W --workdir -o --overlay --add-caps --app --apply-cgroups --cpus --cwd --dns
@@ -33,12 +34,10 @@ _MOUNTED = {"-v": "mounts", "--volume": "mounts", "-w": "workdir", "--workdir": 
 class _Tool(NamedTuple):
     """A tool that starts containers.
 
-    ``actions``: the words that start a program, [] if none is needed. ``valued``: options with a value. ``fields``: an
-    option -> what it sets. ``has_files``: its images are files, but for those of a registry with ``docker://``.
-    ``names_image``: the first word behind the options is the image.
+    ``valued``: options with a value. ``fields``: an option -> what it sets. ``has_files``: its images are files, but
+    for those of a registry with ``docker://``. ``names_image``: the first word behind the options is the image.
     """
 
-    actions: Collection[str]
     valued: frozenset[str]
     fields: Mapping[str, str]
     has_files: bool = False
@@ -46,25 +45,33 @@ class _Tool(NamedTuple):
 
 
 _APPTAINER = _Tool(
-    ("exec", "run"),
     frozenset(_OF_APPTAINER.split()),
     {"-B": "mounts", "--bind": "mounts", "--pwd": "workdir", "--cwd": "workdir", "--env": "envs"},
     has_files=True,
 )
-_DOCKER = _Tool(("run",), frozenset(_OF_DOCKER.split()), _MOUNTED)
+_DOCKER = _Tool(frozenset(_OF_DOCKER.split()), _MOUNTED)
 _ENROOT = _Tool(
-    ("start",),
     frozenset(["-m", "--mount", "-e", "--env", "-c", "--conf"]),
     {"-m": "mounts", "--mount": "mounts", "-e": "env", "--env": "env"},
     has_files=True,
 )
 _SHIFTER = _Tool(
-    (),
     frozenset(["-V", "--volume", "-v", "-i", "--image", "-m", "--module", "-e", "--env", "-w", "--workdir"]),
     {**_MOUNTED, "-V": "mounts", "-i": "image", "--image": "image"},
     names_image=False,
 )
-_TOOLS = {"apptainer": _APPTAINER, "singularity": _APPTAINER, "enroot": _ENROOT, "shifter": _SHIFTER}
+_CHARLIECLOUD = _Tool(
+    frozenset(["-b", "--bind", "-c", "--cd", "-g", "--gid", "-m", "--mount", "-u", "--uid", "--join-ct", "--join-tag"]),
+    {"-b": "mounts", "--bind": "mounts", "-c": "workdir", "--cd": "workdir", "--set-env": "env"},
+    has_files=True,
+)
+_TOOLS = {
+    "apptainer": _APPTAINER,
+    "singularity": _APPTAINER,
+    "enroot": _ENROOT,
+    "shifter": _SHIFTER,
+    "ch-run": _CHARLIECLOUD,
+}
 """Other tools have the options of Docker."""
 _SUPERFLUOUS = {
     **dict.fromkeys(("--nv", "--nvccli", "--rocm", "--gpus", "--runtime"), "a pod has the GPUs of `resources.gpu`"),
@@ -90,6 +97,8 @@ _NO_EQUAL = {
     **dict.fromkeys(("-m", "--module"), "what a module of the host adds has to be in the image"),
 }
 NO_CONTAINERS = "a pod is a container and starts no other: write its image and program into the document"
+_BEFORE_CONTAINERS = MPI_LAUNCHERS | {"env", "horovodrun", "ionice", "nice", "nsys", "numactl", "stdbuf", "timeout"}
+"""Programs that start another one, which may be a container."""
 _MOST_WORDS = 20
 _BIND_VARIABLE = r"\b(?:APPTAINER|SINGULARITY)_BIND(?:PATH)?\b"
 _OPTIONS_IN_VARIABLE = r"\"?\$\{?\w*(?:ARG|OPT|BIND|FLAG|MOUNT)"
@@ -134,12 +143,12 @@ def container_program(body: BodyState, words: Sequence[BodyWord], srun: SrunOpti
     match = re.match(_STARTER, known[0]) if known else None
     if match is None:
         return 0
-    tool = _TOOLS.get(match[1], _DOCKER)
+    tool, action = _TOOLS.get(match[1], _DOCKER), CONTAINER_TOOLS[match[1]]
     if tool is _SHIFTER and known[1:2] == ["run"]:
         # The shifter of some sites has the commands of Docker.
-        tool = _DOCKER
+        tool, action = _DOCKER, "run"
     lines = body.line(words[0].start), body.line(words[-1].end - 1)
-    start = _parse(known, tool)
+    start = _parse(known, tool, action)
     if start is None or start.program >= len(known) or owners[start.program] == owners[start.program - 1]:
         body.remarks.dropped(*lines, NO_CONTAINERS)
         return 0
@@ -153,6 +162,8 @@ def container_program(body: BodyState, words: Sequence[BodyWord], srun: SrunOpti
     image = body.images.get(known[start.image], known[start.image])
     line = body.line(words[owners[start.image]].start)
     is_file = tool.has_files and not image.startswith("docker://")
+    if tool is _CHARLIECLOUD:
+        is_file = image.startswith(("/", ".", "~"))
     srun.take_image(SlurmOption("container-image", image, image, line), is_file=is_file)
     if known[start.program].startswith("-"):
         body.entrypoint_lines.append(lines)
@@ -160,6 +171,28 @@ def container_program(body: BodyState, words: Sequence[BodyWord], srun: SrunOpti
         note = "`run` also starts the entrypoint of the image: `environment.args` in place of `command` does that"
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
     return owners[start.program]
+
+
+def takes_inner_container(body: BodyState, words: Sequence[BodyWord], srun: SrunOptions) -> bool:
+    """Take the container of a command such as ``mpirun -np 4 apptainer exec IMAGE PROGRAM``, which stays without it.
+
+    Return True if there is one.
+    """
+    known, owners = body.known_words(words)
+    launcher = known[0].rsplit("/", 1)[-1] if known else ""
+    at = next((at for at, word in enumerate(known) if starts_container(word)), 0)
+    if launcher not in _BEFORE_CONTAINERS or not at or owners[at] == owners[at - 1]:
+        return False
+    first = owners[at]
+    place = container_program(body, words[first:], srun)
+    if not place:
+        return False
+    body.edits.replace(words[first].start, words[first + place].start, "")
+    if launcher in MPI_LAUNCHERS:
+        note = f"`{launcher}` is that of the image; Slurm runs it outside of the containers"
+        lines = body.line(words[0].start), body.line(words[-1].end - 1)
+        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
+    return True
 
 
 def remember_pulled_image(body: BodyState, words: Sequence[BodyWord]) -> None:
@@ -171,15 +204,18 @@ def remember_pulled_image(body: BodyState, words: Sequence[BodyWord]) -> None:
         body.images[known[-2]] = known[-1]
 
 
-def _parse(words: Sequence[str], tool: _Tool) -> _Container | None:
-    """Return the parts of a command; None if it does another thing than to run a program."""
+def _parse(words: Sequence[str], tool: _Tool, action: str) -> _Container | None:
+    """Return the parts of a command; None if it does another thing than to run a program.
+
+    :param action: the words that start a program, separated by `|`; "" if none is needed.
+    """
     at = 1
-    while tool.actions and at < len(words) and words[at].startswith("-"):
+    while action and at < len(words) and words[at].startswith("-"):
         at += 1
-    if tool.actions and (at == len(words) or words[at] not in tool.actions):
+    if action and (at == len(words) or words[at] not in action.split("|")):
         return None
     options: list[tuple[int, str, str | None]] = []
-    at += 1 if tool.actions else 0
+    at += 1 if action else 0
     valued = tool.valued
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
         *switches, (name, value) = _split(words[at], valued)
@@ -188,7 +224,9 @@ def _parse(words: Sequence[str], tool: _Tool) -> _Container | None:
         options.append((at, name, words[at + 1] if is_next and at + 1 < len(words) else value))
         at += 2 if is_next else 1
     at += words[at : at + 1] == ["--"]
-    return _Container(options, at, at + tool.names_image) if at < len(words) else None
+    program = at + tool.names_image
+    program += tool is _CHARLIECLOUD and words[program : program + 1] == ["--"]
+    return _Container(options, at, program) if at < len(words) else None
 
 
 def _split(word: str, valued: Collection[str]) -> list[tuple[str, str | None]]:

@@ -24,7 +24,7 @@ from gpuctl.importing.slurm.role_bodies import import_roles
 from gpuctl.importing.slurm.sbatch_options import OF_CONTAINERS
 from gpuctl.importing.slurm.script_body import ScriptBody
 from gpuctl.importing.slurm.script_edits import as_argument
-from gpuctl.importing.slurm.slurm_values import ArrayRange
+from gpuctl.importing.slurm.slurm_values import ArrayRange, gpus_of
 from gpuctl.importing.slurm.slurm_variables import SlurmFacts, replace_variables, values_in_pod
 from gpuctl.importing.slurm.srun_options import SrunOptions
 from gpuctl.language.names import nearest_dns_label
@@ -164,6 +164,7 @@ def _body(
         index_line=shift,
         scripts=CalledScripts(tree, values_in_pod(facts)),
         in_submit_directory=workdir is None and draft.get("environment.workdir") is None,
+        gpus_per_task=per_task.number if (per_task := gpus_of(values.get("gpus-per-task") or "")) is not None else None,
     )
     script = ScriptBody(batch.body, replaced, body, draft, srun)
     undivided = import_roles(batch.body, replaced, script.statements, body, draft, ledger, srun.keeps_image, parts)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from gpuctl.frontend.command_checks import uses_deepspeed
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV, VISIBLE_DEVICES
+from gpuctl.frontend.shell import is_shell_only
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyFacts, BodyState, defaults_of, script_of, variables_for
@@ -30,6 +31,7 @@ from gpuctl.importing.slurm.container_commands import (
     container_program,
     remember_pulled_image,
     starts_container,
+    takes_inner_container,
 )
 from gpuctl.importing.slurm.deepspeed_launcher import convert_deepspeed
 from gpuctl.importing.slurm.host_files import HOST_FILE, find_host_files
@@ -43,6 +45,13 @@ from gpuctl.importing.slurm.srun_options import SrunOptions, setting_of_step
 from gpuctl.importing.slurm.text_places import VariableUses, end_of_document
 
 _NEVER_IN_DOCUMENT = frozenset({"IFS", "PS1", "BASH_ENV", "HOME", "PWD", "SHELL"})
+
+
+def _is_part(devices: str, gpus: int) -> bool:
+    """Return True if a list of GPUs, such as ``0,1``, has some of a pod's GPUs, but not all."""
+    numbers = [whole_number(item) for item in devices.split(",")]
+    known = {number for number in numbers if number is not None and number < gpus}
+    return len(known) == len(numbers) < gpus
 
 
 class ScriptBody:
@@ -93,6 +102,8 @@ class ScriptBody:
                 name, equals, value = self.body.raw(word).partition("=")
                 if equals and word.is_assignment:
                     self.body.assigned.setdefault(name, []).append(value.strip("\"' "))
+            if command.background and command.name != "srun":
+                self.body.only_steps_in_background = False
         self.assigned.update(re.findall(r"\b(?:for|select)[ \t]+([A-Za-z_]\w*)[ \t]+in\b", self.text))
         self.assigned.update(re.findall(r"\(\([ \t]*([A-Za-z_]\w*)[ \t]*=", self.text))
         for index, statement in enumerate(self.statements):
@@ -146,6 +157,9 @@ class ScriptBody:
 
     def _statement(self, statement: Statement) -> None:
         single = statement.single
+        self.body.statement = statement
+        if single is not None and [word.text for word in single.program] == ["wait"]:
+            self.body.gpus_taken = 0
         if self._lists_hosts(statement):
             self._take_out(statement, None, NO_HOSTS)
             return
@@ -210,7 +224,8 @@ class ScriptBody:
         if place := container_program(self.body, program, self.srun) if program else 0:
             self.body.edits.replace(program[0].start, program[place].start, "")
             program = program[place:]
-        self.body.note_place(program, (line, last), in_container=place > 0)
+        in_container = place > 0 or takes_inner_container(self.body, program, self.srun)
+        self.body.note_place(program, (line, last), in_container=in_container)
         self._called_script(command, program, (line, last))
         remove_launcher_options(self.body, program)
 
@@ -276,7 +291,7 @@ class ScriptBody:
                 return None, "gpuctl sets `MASTER_PORT`, the same on all nodes"
             self.body.set_master_port(port, self._line(word.start))
             return "job.master_port", None
-        if name == VISIBLE_DEVICES and once:
+        if name == VISIBLE_DEVICES and once and (value is None or not _is_part(value.text, self.facts.gpus)):
             return None, f"the device plugin sets `{name}`"
         if lists_own_gpus(name, written):
             return None, "a pod sees its own GPUs, and needs no list of them"
@@ -350,6 +365,8 @@ class ScriptBody:
         text = self.body.edits.part(self.kept[0].start, self.kept[0].end)
         program = program_of(text)
         values = words_of(text, program, self.body.values)
+        if values and is_shell_only(values[0]):
+            return None
         variables = [(name, word_value(raw, self.body.values)) for name, raw in self.body.step_variables]
         if not values or any(value is None or "$(" in value for _, value in variables):
             return None

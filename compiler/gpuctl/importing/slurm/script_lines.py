@@ -10,7 +10,7 @@ from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyState, foreign_default
 from gpuctl.importing.slurm.body_syntax import Statement
-from gpuctl.importing.slurm.command_rules import NO_STEP, SLURM_COMMANDS
+from gpuctl.importing.slurm.command_rules import NO_STEP, SLURM_COMMANDS, STARTS_CONTAINER
 from gpuctl.importing.slurm.container_commands import MOUNTS, NO_CONTAINERS, unknown_mounts
 from gpuctl.importing.slurm.script_edits import ScriptEdits, VariableChange
 from gpuctl.importing.slurm.slurm_variables import lines_with
@@ -30,13 +30,10 @@ _OWN_FILE = r"(?<![\\\w])\$(?:0\b|\{0[^}]*\}|\{BASH_SOURCE(?:\[0\])?[^}]*\})"
 _SHELL_SCRIPT = r"(?:\S*/)?(?:bash|sh|zsh)(?: -\S+)* -\w*c\Z"
 _LONGEST_SHELL = 200
 _DEFAULT = r"\$\{\d:?-([^}]+)\}"
-_DIRECTIVE = r"(?m)^#SBATCH(?=[\s-])[^\n]*(?:\n|\Z)"
+_DIRECTIVE = r"(?m)^(?:#SBATCH|#SLURM)(?=[\s-])[^\n]*(?:\n|\Z)"
 _HOME = r"(?:^|[\s=:\"(<>])~/|(?:\b(?:cd|pushd)[ \t]+|\w=)~(?=[\s;)]|$)"
 _ASKS_SLURM = rf"(?:\$\(|`|<\()[ \t]*({'|'.join([*SLURM_COMMANDS, 'srun'])})\b"
-_OF_HOST = (
-    r"(?<![\w./$%-])(?:srun(?=[ \t])|(?:apptainer|singularity)(?=[ \t]+(?:-\S+[ \t]+)*(?:exec|run)\b)"
-    r"|(?:docker|podman|nerdctl)(?=[ \t]+run\b)|(?:enroot)(?=[ \t]+start\b))"
-)
+_OF_HOST = rf"(?<![\w./$%-])(?:srun(?=[ \t])|{STARTS_CONTAINER})"
 """Programs that start others on nodes, or in containers."""
 _LISTS_HOSTS = r"\bscontrol[ \t]+show[ \t]+hostnames?\b"
 _HERE = r"(?<!\\)(?:\$\([ \t]*pwd[ \t]*\)|`pwd`|\$\{?PWD\b)"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gpuctl.importing.slurm.body_syntax import Statement
+from gpuctl.importing.slurm.body_syntax import BodyWord, Statement
 from gpuctl.importing.slurm.shell_values import Values
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.slurm.step_places import JobShape, NoPlace
@@ -27,6 +27,8 @@ _COUNTED = (
 )
 _NUMBERED = rf"{_IN}\"?\$\{{!(?P<hosts>\w+)\[[@*]\]\}}\"?{_DO}"
 _EACH = rf"{_IN}\"?\$\{{(?P<hosts>\w+)\[@\](?::(?P<first>\d{{1,4}}))?\}}\"?{_DO}"
+_LISTED = rf"{_IN}(?P<words>[^\n;]*?){_DO}"
+_ALL_OF_ARRAY = r"\"?\$\{(\w+)\[[@*]\]\}\"?\Z"
 _ADDS_ONE = (
     r"(?P<name>[A-Za-z_]\w*)=\"?\$(?:\(\(|\[)[ \t]*\$?\{?(?P=name)\}?[ \t]*\+[ \t]*1[ \t]*(?:\)\)|\])\"?\Z"
     r"|(?:\(\(|let)[ \t]*[\"']?(?P<plain>[A-Za-z_]\w*)[ \t]*(?:\+\+|\+=[ \t]*1)[ \t]*[\"']?(?:\)\))?\Z"
@@ -54,6 +56,26 @@ class StepLoop(NamedTuple):
         return {**self.counters, **({self.name: self.first} if self.is_number else {})}
 
 
+def number_of_runs(written: str, shape: JobShape, values: Values, arrays: Mapping[str, BodyWord]) -> int | None:
+    """Return how often a loop runs; None if its words are not known.
+
+    :param written: the loop.
+    :raises NoPlace: the bound of its counter is not known.
+    """
+    if (counted := _counted(written, shape, values)) is not None:
+        return counted[1]
+    listed = re.match(_LISTED, written)
+    if listed is None:
+        return None
+    words = listed["words"].split()
+    array = re.match(_ALL_OF_ARRAY, listed["words"].strip())
+    if array is not None and array[1] in arrays:
+        return len(arrays[array[1]].items or ())
+    if len(words) == 1 and (name := re.match(r"\$\{?(\w+)\}?\Z", words[0])) is not None and name[1] in values:
+        words = values[name[1]].text.split()
+    return None if any(re.search(r"[$`*?\[{'\"]", word) for word in words) else len(words)
+
+
 def loop_of(text: str, statement: Statement, shape: JobShape, values: Values) -> StepLoop | None:
     """Return the loop that a statement is; None if it is another construct.
 
@@ -63,20 +85,27 @@ def loop_of(text: str, statement: Statement, shape: JobShape, values: Values) ->
     end = statement.start + len(written.rstrip()) - len("done")
     if not written.rstrip().endswith("done"):
         return None
+    if (counted := _counted(written, shape, values)) is not None:
+        match, count = counted
+        return _loop(match, int(match["first"] or 1), count, True, statement.start, end)
+    each = re.match(_EACH, written) or re.match(_NUMBERED, written)
+    if each is None or each["hosts"] not in shape.hosts:
+        return None
+    first = int(each.groupdict().get("first") or 0)
+    return _loop(each, first, shape.nodes - first, "first" not in each.groupdict(), statement.start, end)
+
+
+def _counted(written: str, shape: JobShape, values: Values) -> tuple[re.Match[str], int] | None:
+    """Return the head of a loop over numbers, and how often it runs; None if it is another loop."""
     for pattern in _COUNTED:
         match = re.match(pattern, written)
         if match is not None:
-            first = int(match["first"] or 1)
             last = _number(match["last"], shape, values)
             if last is None:
                 raise NoPlace(f"it is not known how often `{match[0].split(chr(10))[0]}` runs")
-            count = last - first + (0 if "sign" in match.groupdict() and match["sign"] == "<" else 1)
-            return _loop(match, first, count, True, statement.start, end)
-    match = re.match(_EACH, written) or re.match(_NUMBERED, written)
-    if match is None or match["hosts"] not in shape.hosts:
-        return None
-    first = int(match.groupdict().get("first") or 0)
-    return _loop(match, first, shape.nodes - first, "first" not in match.groupdict(), statement.start, end)
+            is_below = "sign" in match.groupdict() and match["sign"] == "<"
+            return match, last - int(match["first"] or 1) + (not is_below)
+    return None
 
 
 def counter_of(written: str) -> str | None:
