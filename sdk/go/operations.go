@@ -1770,9 +1770,6 @@ type FitDocumentsOptions struct {
 	Suggest bool
 	// Reject documents with warnings.
 	Strict bool
-	// Return the diagnostics of invalid documents as `warnings`, and no jobs; also the refusal of a namespace or pool that
-	// the token may not use. Without it, such documents are an error.
-	AllowInvalid bool
 	// Maximum number of entries of `heldBy`. Default: all.
 	Holders *int64
 	// Profile to merge into the documents that have profiles.
@@ -1791,7 +1788,6 @@ func (c *Client) FitDocuments(ctx context.Context, documents string, options *Fi
 	set(query, "namespace", options.Namespace)
 	set(query, "suggest", options.Suggest)
 	set(query, "strict", options.Strict)
-	set(query, "allowInvalid", options.AllowInvalid)
 	set(query, "holders", options.Holders)
 	set(query, "profile", options.Profile)
 	set(query, "maxAge", options.MaxAge)

@@ -51,7 +51,10 @@ needs `Authorization: Bearer TOKEN`. Errors have the form
 {table}
 
 `error` is for programs, `message` and `hint` are for users. Answers with 429 and 503 have `Retry-After`, those with 405
-have `Allow`."""
+have `Allow`.
+
+With the header `Prefer: refusal=answer`, a read or dry run that is refused with 400, 403, 404 or 409 is answered with
+200 and `{{"refusal": {{"status": 409, "error": name, ...}}}}`: a browser does not report it as a failed request."""
 ROUTERS: tuple[APIRouter, ...] = (
     job_routes.router,
     pod_routes.router,

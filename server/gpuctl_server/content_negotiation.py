@@ -14,6 +14,8 @@ from gpuctl_server.body_parsing import read_json, read_yaml
 
 JSON = "application/json"
 YAML = "application/yaml"
+REFUSAL = "refusal=answer"
+"""Preference (RFC 7240): answer a refused read or dry run with status 200."""
 _YAML = frozenset({YAML, "application/x-yaml", "text/yaml", "text/x-yaml"})
 
 
@@ -29,6 +31,12 @@ def wants_yaml(request: Request) -> bool:
         return _media_type(stated) in _YAML
     weights = accepted(request.headers.get("accept", ""))
     return max((weights.get(name, 0.0) for name in _YAML), default=0.0) > weights.get(JSON, weights.get("*/*", 0.0))
+
+
+def wants_refusal(request: Request) -> bool:
+    """Return True if the client wants a refusal as an answer instead of an error, by the header ``Prefer``."""
+    given = ",".join(request.headers.getlist("prefer")).split(",")
+    return any(part.partition(";")[0].strip().lower() == REFUSAL for part in given)
 
 
 def wants_chinese(request: HTTPConnection) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -26,7 +26,7 @@ from gpuctl.language.sentences import Template, clauses, say
 from gpuctl.usecases.service.service_client import UNKNOWN_PATH
 from gpuctl_server.audit import AuditFailed
 from gpuctl_server.body_parsing import InvalidBody
-from gpuctl_server.content_negotiation import as_yaml, wants_yaml
+from gpuctl_server.content_negotiation import REFUSAL, as_yaml, wants_refusal, wants_yaml
 from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.request_log import LOG, request_id
 
@@ -45,6 +45,8 @@ _WORDS = {
 }
 
 
+_REFUSALS = frozenset({400, 403, 404, 409})
+"""Statuses of requests that the service has understood and refuses, without a failure."""
 _COMMAND_LINE = "gpuctl/"
 """Prefix of the `User-Agent` of the command line. For it, hints in answers are commands."""
 _USAGE = "/api/v1/gpu-aggregation/"
@@ -78,14 +80,6 @@ class Problem(Exception):
         self.more: dict[str, Any] = {}
 
 
-class RefusedDocuments(Problem):
-    """An error answer about documents, with ``diagnostics`` at the fields that it is about."""
-
-    def __init__(self, status: int, message: str, diagnostics: Sequence[Diagnostic], **more: Any) -> None:
-        super().__init__(status, message, **more)
-        self.diagnostics = list(diagnostics)
-
-
 class UnknownPath(Problem):
     """404 for a path that the service does not have. A header distinguishes it from a 404 for a missing object."""
 
@@ -98,14 +92,27 @@ def forbidden(message: str) -> Problem:
     return Problem(403, message)
 
 
+def refused_documents(
+    status: int, message: str, diagnostics: Iterable[Diagnostic], *, error: str = "", hint: str | None = None
+) -> Problem:
+    """Return a problem with documents. Its details are diagnostics at the fields that it is about."""
+    return Problem(status, message, error=error, details=_diagnostics(diagnostics), hint=hint)
+
+
 def not_found(message: str, error: str = "NotFound") -> Problem:
     """Return a 404."""
     return Problem(404, message, error=error)
 
 
-def answer(problem: Problem, path: str = "") -> Response:
-    """Return the response for a problem, in the form of the path."""
+def answer(problem: Problem, path: str = "", *, as_refusal: bool = False) -> Response:
+    """Return the response for a problem, in the form of the path.
+
+    :param as_refusal: answer a refusal with status 200.
+    """
     value = usage_form(problem) if path.startswith(_USAGE) else _usual(problem)
+    if as_refusal and problem.status in _REFUSALS:
+        refusal = {"refusal": {"status": problem.status, **value}}
+        return JSONResponse(masked(merge_hidden(refusal)), headers={"Preference-Applied": REFUSAL})
     headers = {"WWW-Authenticate": 'Bearer realm="gpuctl"'} if problem.status == 401 else {}
     if problem.status in (429, 503):
         headers["Retry-After"] = "1"
@@ -140,8 +147,7 @@ def problem_of(error: BaseException) -> Problem | None:
     meaning = meaning_of(error)
     if meaning is None:
         return None
-    diagnostics = getattr(error, "diagnostics", None)
-    details = [DocumentWarning.of(item).as_json() for item in diagnostics or ()] or _stakes(error)
+    details = _diagnostics(getattr(error, "diagnostics", None) or ()) or _stakes(error)
     message = getattr(error, "message", None) or str(error)
     return Problem(meaning.status, message, error=meaning.name, details=details, hint=getattr(error, "hint", None))
 
@@ -166,6 +172,10 @@ def unexpected(error: BaseException, path: str) -> Problem:
     return Problem(500, text, error="InternalError")
 
 
+def _diagnostics(found: Iterable[Diagnostic]) -> list[dict[str, Any]]:
+    return [DocumentWarning.of(item).as_json() for item in found]
+
+
 def _stakes(error: BaseException) -> list[dict[str, str]]:
     """Return the obstacles of a rejected plan, or its questions."""
     plan = getattr(error, "plan", None)
@@ -174,6 +184,8 @@ def _stakes(error: BaseException) -> list[dict[str, str]]:
 
 class Route(APIRoute):
     """A route that turns every error into an answer, in the format that the client prefers."""
+
+    is_write: ClassVar[bool] = False
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -186,8 +198,10 @@ class Route(APIRoute):
 
         async def answered(request: Request) -> Response:
             def told(problem: Problem) -> Response:
-                request.state.error = problem.error
-                return answer(problem, request.url.path)
+                request.state.error = f"{problem.status} {problem.error}"
+                # A write keeps its status unless it is known to be a dry run.
+                previews = getattr(request.state, "preview", not self.is_write)
+                return answer(problem, request.url.path, as_refusal=previews and wants_refusal(request))
 
             try:
                 return await handle(request)

@@ -10,7 +10,7 @@ from gpuctl.frontend.diagnostics import Severity
 from gpuctl.frontend.source import Source
 from gpuctl.language.sentences import say
 from gpuctl_server.cluster_name import cluster_name
-from gpuctl_server.http_problems import RefusedDocuments
+from gpuctl_server.http_problems import refused_documents
 from gpuctl_server.service_context import Service
 
 
@@ -30,7 +30,7 @@ def cluster_for(service: Service, sources: Iterable[Source]) -> str | None:
 def reject_other_clusters(compilation: Compilation, cluster: str | None) -> None:
     """Raise an error if a document belongs to another cluster than the one that it was compiled for.
 
-    :raises RefusedDocuments: 400.
+    :raises Problem: 400.
     """
     details = [
         {"document": title_of(document), "clusters": document.model.placement.clusters}  # type: ignore[union-attr]
@@ -48,4 +48,6 @@ def reject_other_clusters(compilation: Compilation, cluster: str | None) -> None
             document.diagnostic(Severity.ERROR, "AnotherCluster", message, ("placement",), hint)
             for document in compilation.left_out
         ]
-        raise RefusedDocuments(400, message, diagnostics, error="AnotherCluster", details=details, hint=hint)
+        refused = refused_documents(400, message, diagnostics, error="AnotherCluster", hint=hint)
+        refused.details = [{**item, **place} for item, place in zip(refused.details, details, strict=True)]
+        raise refused

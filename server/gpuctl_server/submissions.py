@@ -32,7 +32,7 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.pod_safety import PodTerms, ServiceTerms
 from gpuctl_server.access.rights import AccessRequest, Action, Decision
 from gpuctl_server.compile_limits import CompiledTooLong, StillCompiling, processor_limit
-from gpuctl_server.http_problems import Problem, RefusedDocuments, forbidden
+from gpuctl_server.http_problems import Problem, forbidden, refused_documents
 from gpuctl_server.merged_answers import visible_job_filter
 from gpuctl_server.node_lookups import pool_filter
 from gpuctl_server.own_cluster import cluster_for, reject_other_clusters
@@ -307,7 +307,7 @@ def _require_few(documents: int) -> None:
 def reject_platform(documents: list[Document]) -> None:
     """Reject a document of kind platform.
 
-    :raises RefusedDocuments: 400.
+    :raises Problem: 400.
     """
     message = say("a document of kind platform is rejected: the service uses the platform it was started with")
     found = [
@@ -316,14 +316,14 @@ def reject_platform(documents: list[Document]) -> None:
         if document.kind == "platform"
     ]
     if found:
-        raise RefusedDocuments(400, message, found)
+        raise refused_documents(400, message, found)
 
 
 def require_document_access(caller: Caller, action: Action, documents: list[Document], *, jobs: str = "jobs") -> None:
     """Check that the caller may do something with the objects of documents.
 
     :param jobs: the resource to check for jobs: ``plans`` if nothing is written.
-    :raises RefusedDocuments: 403.
+    :raises Problem: 403.
     """
     refused = [
         _refusal(caller, part, access, decision)
@@ -332,7 +332,7 @@ def require_document_access(caller: Caller, action: Action, documents: list[Docu
         if not (decision := caller.may(access)).allowed
     ]
     if refused:
-        raise RefusedDocuments(403, refused[0].message, refused)
+        raise refused_documents(403, refused[0].message, refused)
 
 
 def _refusal(caller: Caller, part: Document, access: AccessRequest, decision: Decision) -> Diagnostic:

@@ -363,7 +363,6 @@ def test_job_of_another_namespace_is_not_shown(visit: Visit, place: Place, serve
     visit.log_in("otto").open(f"/jobs/{place.namespace}/mine")
     visit.see("No permission")
     visit.see("403 Forbidden")
-    visit.troubles.clear()
     visit.open("/elsewhere")
     visit.page.get_by_role("link", name="To the overview").click()
     visit.page.get_by_role("heading", name="Overview").wait_for()
@@ -415,12 +414,16 @@ def test_pages_ask_for_nothing_that_a_token_may_not_see(visit: Visit, place: Pla
     walk(visit.log_in(user), pages)
 
 
-def test_job_that_is_deleted_while_it_is_shown_makes_no_request_that_fails(
-    visit: Visit, place: Place, served: Served
-) -> None:
+def test_page_of_an_object_that_is_gone_makes_no_request_that_fails(visit: Visit, place: Place, served: Served) -> None:
+    visit.log_in()
+    for address in (f"/jobs/{place.namespace}/gone", "/nodes/gone", "/pools/gone", "/queues/gone"):
+        visit.open(address)
+        visit.see("404 N")
     place.apply(training("brief"))
     served.until_running("brief", place.namespace)
-    visit.log_in().open(f"/jobs/{place.namespace}/brief?tab=events")
+    visit.open(f"/jobs/{place.namespace}/brief?tab=logs&pod=gone")
+    visit.see("404 NotFound")
+    visit.open(f"/jobs/{place.namespace}/brief?tab=events")
     visit.see("gpuctl describe job training/brief")
     place.gpuctl("delete", "job", "brief", "--yes")
     visit.see("there is no job brief")

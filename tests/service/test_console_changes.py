@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from support.browser import Visit, visiting
-from support.cluster_tools import Place, outcome, pool_node, training
+from support.cluster_tools import Place, inference, outcome, pool_node, training
 from support.served import Served
 
 PLAN = ".heading button.main:not([aria-disabled])"
@@ -109,6 +109,49 @@ def test_finished_job_runs_again_and_is_deleted(visit: Visit, place: Place, serv
     page.locator("dialog .buttons button").nth(1).click()
     visit.see("No job matches.")
     assert not place.exists("Job", "train")
+
+
+def refused(page: Any, button: str, said: str) -> None:
+    """Press a button, wait until its preview is refused with a text, and close the dialog."""
+    page.get_by_role("button", name=button, exact=True).first.click()
+    page.locator("dialog .problem").get_by_text(said).first.wait_for()
+    assert page.locator("dialog .buttons button").nth(1).is_disabled()
+    page.get_by_role("button", name="Cancel", exact=True).click()
+
+
+def test_refused_preview_of_each_change_is_no_error_of_the_browser(visit: Visit, place: Place, served: Served) -> None:
+    """A browser reports each error status, which fails the test."""
+    place.apply(training("still"), training("over", job=outcome("complete")), training(), inference("chat"))
+    served.until_running("train", place.namespace)
+    place.apply(training(environment={"image": "registry.example.com/other:v2"}), flags=("--yes",))
+    served.call("POST", "/jobs/still/pause", params={"namespace": place.namespace})
+    place.ended("over")
+    for form, kind, name in (("batch/Job", "Job", "train"), ("apps/Deployment", "Deployment", "chat")):
+        mark = {"argocd.argoproj.io/tracking-id": f"app:{form}:{place.namespace}/{name}"}
+        place.patch(kind, name, {"metadata": {"annotations": mark}})
+    place.limit(gpu="0")
+    served.until("/jobs/over", lambda value: value["status"] == "succeeded", namespace=place.namespace)
+    served.until_running("train", place.namespace)
+    tracked = "is managed by Argo CD (application app)"
+    page = open_job(visit.log_in(), place, "train", "?tab=history")
+    refused(page, "Roll back", tracked)
+    page = open_job(visit, place, "chat")
+    refused(page, "Pause", tracked)
+    refused(page, "Delete", tracked)
+    refused(open_job(visit, place, "over"), "Run again", "quota")
+    visit.open(f"/new?namespace={place.namespace}&pool=drill")
+    visit.until_document()
+    visit.write_document(json.dumps(training("train", job={"namespace": place.namespace}, resources={"gpu": 2})))
+    page.locator(PLAN).wait_for()
+    refused(page, "Apply …", tracked)
+    # A job that is deleted after its page was loaded.
+    open_job(visit, place, "still")
+    page.get_by_role("button", name="Resume", exact=True).wait_for()
+    page.route("**/api/v1/jobs*", lambda route: None)
+    place.api.delete("Job", place.namespace, "still")
+    served.until_gone("/jobs/still", namespace=place.namespace)
+    refused(page, "Resume", "there is no job or pod still")
+    page.unroute_all()
 
 
 def test_new_job_has_findings_at_their_lines_and_a_plan(visit: Visit, place: Place, served: Served) -> None:

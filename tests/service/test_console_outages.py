@@ -21,7 +21,6 @@ def test_lists_show_an_error_in_place_of_data(visit: Visit) -> None:
     visit.log_in().open("/jobs?pool=" + "x" * 300)
     visit.see("400 InvalidRequest")
     assert visit.page.locator("table").count() == 0
-    visit.troubles.clear()
 
 
 def test_each_failed_request_of_a_page_is_reported(visit: Visit, place: Place, served: Served) -> None:

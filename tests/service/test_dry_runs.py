@@ -233,3 +233,41 @@ def test_answers_contain_the_notes_of_the_plan(served: Served, place: Place) -> 
     for status, request in ((200, {**batch, "dryRun": True}), (201, batch)):
         (item,) = served.call("POST", "/jobs/batch", status=status, json=request)["success"]
         assert [note for note in item["notes"] if meant in note], item
+
+
+def test_refusal_of_a_dry_run_or_read_is_an_answer_for_clients_that_prefer_it(served: Served, place: Place) -> None:
+    """Its fields are those of the error. A write, and a failure, keep their status."""
+    prefer = {"Prefer": "respond-async, Refusal=answer; x=1"}
+    stream = {"Accept": "text/event-stream"}
+    here = {"namespace": place.namespace}
+    made = sent(training("a"), namespace=place.namespace)
+    served.call("POST", "/jobs", status=201, json=made)
+    again = {**made, "dryRun": True}
+    invalid = sent({**training("b"), "colour": "red"}, namespace=place.namespace)
+    for status, method, path, request in (
+        (409, "POST", "/jobs", {"json": again}),
+        (409, "POST", "/jobs/a/rerun", {"params": {**here, "dryRun": "true"}}),
+        (404, "POST", "/jobs/delete", {"json": {"names": ["gone"], "dryRun": True}, "params": here}),
+        (400, "POST", "/plan", {"json": invalid}),
+        (400, "GET", "/jobs", {"params": {"page": 0}}),
+        (404, "GET", "/nodes/gone", {}),
+        (404, "GET", "/jobs/gone/logs", {"params": {**here, "follow": "true"}, "headers": stream}),
+        (400, "GET", "/gpu-aggregation/ledger", {"params": {"format": "pdf"}}),
+    ):
+        headers = request.pop("headers", {})
+        error = served.client().request(method, path, headers=headers, **request)
+        answer = served.client().request(method, path, headers={**headers, **prefer}, **request)
+        assert (error.status_code, answer.status_code) == (status, 200), (path, error.text, answer.text)
+        assert answer.json() == {"refusal": {"status": status, **error.json()}}
+        assert answer.headers["preference-applied"] == "refusal=answer"
+    assert "preference-applied" not in served.client().get("/jobs", headers=prefer).headers
+    for name, status, request in (
+        ("admin", 409, {"method": "POST", "url": "/jobs", "json": made}),
+        ("admin", 404, {"method": "DELETE", "url": "/jobs/gone", "params": here}),
+        ("admin", 400, {"method": "DELETE", "url": "/jobs/a", "params": {**here, "dryrun": "true"}}),
+        ("vera", 403, {"method": "DELETE", "url": "/jobs/a", "params": {**here, "dryRun": "true"}}),
+        ("", 401, {"method": "GET", "url": "/jobs"}),
+    ):
+        assert served.client(name).request(headers=prefer, **request).status_code == status, request
+    audited = served.get("/audit", namespace=place.namespace, action="POST /jobs/{jobId}/rerun")["items"]
+    assert [line["result"] for line in audited] == ["409 NotRerunnable"] * 2

@@ -297,9 +297,6 @@ def test_fit_equals_that_of_the_command_line(served: Served, place: Place) -> No
     wrong = served.call("POST", "/fit", json={"yamlContent": "kind: training\n"}, status=400)
     assert wrong["error"] == "InvalidDocuments"
     assert wrong["details"]
-    lenient = served.call("POST", "/fit", json={"yamlContent": "kind: training\n"}, params={"allowInvalid": "true"})
-    assert lenient["warnings"] == wrong["details"]
-    assert lenient["jobs"] == []
 
 
 @pytest.mark.parametrize(
@@ -316,17 +313,15 @@ def test_fit_equals_that_of_the_command_line(served: Served, place: Place) -> No
         ("admin", {"kind": "platform", "version": "v0.1"}, 400, "BadRequest", "kind"),
     ],
 )
-def test_fit_of_a_document_that_is_typed_has_its_refusal_as_a_diagnostic(
+def test_refusal_of_a_document_is_a_diagnostic_at_its_field(
     served: Served, user: str, document: dict[str, Any], status: int, code: str, path: str
 ) -> None:
     body = {"yamlContent": yaml.safe_dump(document, sort_keys=False)}
     refused = served.call("POST", "/fit", user, json=body, status=status)
-    found = served.call("POST", "/fit", user, json=body, params={"allowInvalid": "true"})
-    [item] = found.pop("warnings")
+    [item] = refused["details"]
     assert (item["severity"], item["code"], item["path"]) == ("error", code, path)
     assert item["message"] == refused["message"]
     assert path.rpartition(".")[2] in body["yamlContent"].splitlines()[item["line"] - 1]
-    assert found == {"jobs": [], "notes": [], "messages": []}
 
 
 def _suggested(jobs: list[dict[str, Any]]) -> dict[str, list[Any]]:

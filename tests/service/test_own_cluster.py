@@ -51,7 +51,8 @@ def test_documents_placed_on_this_cluster_are_applied(place: Place, uid: str, se
     assert refused["message"] == (
         "this is the service of the cluster prod; these belong to others: training/c (staging)"
     )
-    assert refused["details"] == [{"document": "training/c", "clusters": ["staging"]}]
+    [detail] = refused["details"]
+    assert (detail["document"], detail["clusters"], detail["path"]) == ("training/c", ["staging"], "placement")
     for path in ("/plan", "/fit"):
         assert (
             served.call("POST", path, status=400, json=sent(placed("c", "staging"), **here))["error"]

@@ -1905,7 +1905,6 @@ class Operations(ABC):
         namespace: str | None = None,
         suggest: bool | None = None,
         strict: bool | None = None,
-        allow_invalid: bool | None = None,
         holders: int | None = None,
         profile: str | None = None,
         max_age: float | None = None,
@@ -1919,8 +1918,6 @@ class Operations(ABC):
         :param namespace: Namespace of jobs whose documents do not have one.
         :param suggest: Search for the smallest changes with which jobs would fit. At most 20 documents.
         :param strict: Reject documents with warnings.
-        :param allow_invalid: Return the diagnostics of invalid documents as `warnings`, and no jobs; also the
-            refusal of a namespace or pool that the token may not use. Without it, such documents are an error.
         :param holders: Maximum number of entries of `heldBy`. Default: all.
         :param profile: Profile to merge into the documents that have profiles.
         :param max_age: Maximum age of the nodes and of the pods of other jobs that the answer is computed from,
@@ -1936,7 +1933,6 @@ class Operations(ABC):
                         "namespace": namespace,
                         "suggest": suggest,
                         "strict": strict,
-                        "allowInvalid": allow_invalid,
                         "holders": holders,
                         "profile": profile,
                         "maxAge": max_age,
@@ -4532,7 +4528,6 @@ class AsyncOperations(ABC):
         namespace: str | None = None,
         suggest: bool | None = None,
         strict: bool | None = None,
-        allow_invalid: bool | None = None,
         holders: int | None = None,
         profile: str | None = None,
         max_age: float | None = None,
@@ -4546,8 +4541,6 @@ class AsyncOperations(ABC):
         :param namespace: Namespace of jobs whose documents do not have one.
         :param suggest: Search for the smallest changes with which jobs would fit. At most 20 documents.
         :param strict: Reject documents with warnings.
-        :param allow_invalid: Return the diagnostics of invalid documents as `warnings`, and no jobs; also the
-            refusal of a namespace or pool that the token may not use. Without it, such documents are an error.
         :param holders: Maximum number of entries of `heldBy`. Default: all.
         :param profile: Profile to merge into the documents that have profiles.
         :param max_age: Maximum age of the nodes and of the pods of other jobs that the answer is computed from,
@@ -4563,7 +4556,6 @@ class AsyncOperations(ABC):
                         "namespace": namespace,
                         "suggest": suggest,
                         "strict": strict,
-                        "allowInvalid": allow_invalid,
                         "holders": holders,
                         "profile": profile,
                         "maxAge": max_age,

@@ -59,7 +59,7 @@ class CachedRoute(Route):
             if body is not None:
                 return Response(body, media_type=JSON)
             response = await handle(request)
-            if response.status_code == 200:
+            if response.status_code == 200 and not hasattr(request.state, "error"):
                 service.response_cache.keep(question, version, bytes(response.body))
             return response
 
@@ -88,6 +88,8 @@ def api_router(base: str = BASE) -> APIRouter:
 class WriteRoute(Route):
     """A route that writes. The result of each request is added to the audit."""
 
+    is_write = True
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
@@ -95,7 +97,7 @@ class WriteRoute(Route):
             result = INTERRUPTED
             try:
                 response = await handle(request)
-                result = f"{response.status_code} {getattr(request.state, 'error', '')}".strip()
+                result = getattr(request.state, "error", str(response.status_code))
                 return response
             finally:
                 if not getattr(request.state, "preview", False) or result != "200":

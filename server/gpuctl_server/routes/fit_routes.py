@@ -11,13 +11,11 @@ from gpuctl.api.change_models import FilesBody
 from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.api.fit_answers import FitAnswer, FitPage, fit_jobs
 from gpuctl.frontend.document_variant import Variant
-from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.reading.jobs.job_rows import JobFilter
 from gpuctl.usecases.documents.service_documents import platform_message
 from gpuctl.usecases.fit.fit_documents import FitResult
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.fit_requests import fit_documents, fit_waiting_jobs, listed_jobs
-from gpuctl_server.http_problems import RefusedDocuments
 from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.request_bodies import body_of, files_of, sources_of
 from gpuctl_server.routes.common import (
@@ -56,26 +54,13 @@ def fit(
         bool, Query(description="Search for the smallest changes with which jobs would fit. At most 20 documents.")
     ] = False,
     strict: Annotated[bool, Query(description="Reject documents with warnings.")] = False,
-    allowInvalid: Annotated[  # noqa: N803
-        bool,
-        Query(
-            description="Return the diagnostics of invalid documents as `warnings`, and no jobs; also the refusal of a "
-            "namespace or pool that the token may not use. Without it, such documents are an error."
-        ),
-    ] = False,
     holders: Holders = None,
     profile: Profile = None,
     maxAge: ListAge = 0,  # noqa: N803
 ) -> dict[str, Any]:
     """Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing."""
     variant = Variant(profile, tuple(body.overrides))
-    try:
-        found = compile_to_fit(service, caller, sources_of(body), namespace, strict=strict, variant=variant)
-    except (InvalidDocuments, RefusedDocuments) as error:
-        if not allowInvalid:
-            raise
-        warnings = list(map(DocumentWarning.of, error.diagnostics))
-        return FitAnswer(jobs=[], notes=[], warnings=warnings, messages=[]).as_json()
+    found = compile_to_fit(service, caller, sources_of(body), namespace, strict=strict, variant=variant)
     result = fit_documents(service, caller, found, suggest=suggest, list_age=maxAge)
     beside = body.platform
     message = "" if beside is None else platform_message(beside.value, beside.name, service.platform)

@@ -24,6 +24,9 @@ function setClockLead(response) {
   ahead = Math.abs(difference) > NEAR ? difference : 0;
 }
 
+/** Header: the service answers a refused read or dry run with status 200, as a browser reports every other one as an error. */
+const REFUSALS = { Prefer: "refusal=answer" };
+
 /** @typedef {{name: string | null, csrf: string, auth?: string, provider?: boolean, hasEnded?: boolean, usage: boolean, collected: boolean, metrics: boolean, audit: boolean, namespaces: string[] | null, pools: string[] | null}} Session */
 
 /** The session; null until it is known. @type {import("./vendor/signals.js").Signal<Session | null>} */
@@ -73,14 +76,10 @@ export async function listIfAllowed(resource, path, query, ended) {
 }
 
 /**
- * Return an answer about a job. The list is asked first: a browser reports each request for a job that is gone as an error.
+ * Return an answer about a job.
  * @param {string} namespace @param {string} id @param {string} part @param {Record<string, unknown>} query @param {AbortSignal} ended
  */
-export async function getOfJob(namespace, id, part, query, ended) {
-  const { total } = await get("/jobs", { namespace, name: id, pageSize: 1 }, ended);
-  if (!total) throw new ApiError(404, { error: "NotFound", message: t("there is no job {id} in the namespace {namespace}", { id, namespace }) });
-  return get(`/jobs/${encodeURIComponent(id)}/${part}`, { namespace, ...query }, ended);
-}
+export const getOfJob = (namespace, id, part, query, ended) => get(`/jobs/${encodeURIComponent(id)}/${part}`, { namespace, ...query }, ended);
 
 /**
  * Read Server-Sent Events; a comment is an event `alive`. Unlike with an EventSource, a refusal has its status and reason.
@@ -94,8 +93,9 @@ export async function* events(path, query, last, ended) {
   const late = () => silence.abort(new DOMException("", "TimeoutError"));
   let timer = setTimeout(late, PATIENCE);
   try {
-    const headers = { Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) };
+    const headers = { ...REFUSALS, Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) };
     const response = await opened("GET", urlOf(path, query), undefined, either, headers);
+    if (!response.headers.get("Content-Type")?.startsWith("text/event-stream")) unrefused(parsed(await response.text()));
     const decoder = new TextDecoder();
     const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
     let rest = "";
@@ -130,9 +130,14 @@ function urlOf(path, query) {
  * @returns {Promise<any>}
  */
 async function sent(method, url, body, ended) {
-  const text = await received(method, url, body, ended);
-  const value = text ? parsed(text) : null;
+  const text = await received(method, url, body, ended, REFUSALS);
+  return unrefused(text ? parsed(text) : null);
+}
+
+/** Return an answer that is none of a proxy, and no refusal. @param {any} value */
+function unrefused(value) {
   if (value === undefined) throw new ApiError(0, { error: t("No answer"), message: t("The answer is not one of the service. Is a proxy in front of it?") });
+  if (value?.refusal) throw new ApiError(value.refusal.status, value.refusal);
   return value;
 }
 
@@ -146,13 +151,13 @@ function parsed(text) {
 }
 
 /**
- * @param {string} method @param {string} url @param {unknown} body @param {AbortSignal} [ended]
+ * @param {string} method @param {string} url @param {unknown} body @param {AbortSignal} [ended] @param {Record<string, string>} [more] headers
  * @returns {Promise<string>}
  */
-async function received(method, url, body, ended) {
+async function received(method, url, body, ended, more) {
   const limit = AbortSignal.timeout(PATIENCE);
   const either = ended ? AbortSignal.any([ended, limit]) : limit;
-  const response = await opened(method, url, body, either);
+  const response = await opened(method, url, body, either, more);
   return response.text().catch((error) => { throw unanswered(error, either); });
 }
 

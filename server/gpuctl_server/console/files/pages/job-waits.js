@@ -21,7 +21,7 @@ export function WaitsFor({ why, namespace }) {
 }
 
 /** State of a prerequisite -> text. @type {Record<string, string>} */
-const STATES = /* texts */ { met: "has ended as wanted", waiting: "has not ended", missing: "does not exist", unmet: "has ended otherwise" };
+const STATES = /* texts */ { met: "has ended as wanted", waiting: "has not ended", missing: "does not exist", hidden: "does not exist, or you may not see it", unmet: "has ended otherwise" };
 
 /** A sweep has no page: its jobs are a list. @param {{jobs: any[], namespace: string}} props */
 function Prerequisites({ jobs, namespace }) {
@@ -34,7 +34,7 @@ function Prerequisites({ jobs, namespace }) {
       rowKey=${(row) => row.name}
       columns=${[
         { head: t("Job"), cell: (row) => (row.isSweep ? html`<a href=${address(["jobs"], { namespace, name: row.name })}><span class="quiet">${namespace}/</span>${row.name}</a>` : html`<${JobLink} namespace=${namespace} kind="training" name=${row.name} />`), wide: true },
-        { head: t("Status"), cell: (row) => t(STATES[row.state]) },
+        { head: t("Status"), cell: (row) => t(STATES[row.mayBeHidden ? "hidden" : row.state]) },
       ]}
     />`;
 }

@@ -64,12 +64,14 @@ export default function New() {
     let again = 0;
     const timer = setTimeout(async () => {
       try {
-        const answer = await call("POST", "/fit", { query: { allowInvalid: true, holders: 0, maxAge: SHARED }, body: body(), signal: ending.signal });
+        const answer = await call("POST", "/fit", { query: { holders: 0, maxAge: SHARED }, body: body(), signal: ending.signal });
         setChecked({ state: "checked", fit: answer, details: answer.warnings || [] });
       } catch (error) {
         if (ending.signal.aborted) return;
         const problem = /** @type {import("../api.js").ApiError} */ (error);
-        setChecked({ state: "refused", error: problem, details: [] });
+        // The refusal of a document has its findings.
+        const details = problem.details.filter((item) => item.severity);
+        setChecked({ state: "refused", error: details.length ? null : problem, details });
         if (problem.isPassing) again = setTimeout(() => setTurn((value) => value + 1), AGAIN);
       }
     }, WAIT);
