@@ -377,4 +377,13 @@ def test_prerequisite_of_another_pool_is_not_said_to_be_missing(world: Served) -
     answer = world.call("GET", "/jobs/later/why", "both", params={"namespace": SPACE})
     assert answer["message"] == f"it waits for {HIDDEN}, which does not exist, or you may not see it"
     assert answer["fix"] == f"ask an administrator, who sees all pools, about {HIDDEN}"
+    assert answer["numbers"]["prerequisites"][0]["mayBeHidden"] is True
+    # The plan of a new job has the same answer for a name that no job has.
+    for name in (HIDDEN, "absent-one"):
+        plan = world.call("POST", "/plan", "both", json=sent(job("after", POOL, after=[name])))
+        said = f"training/after waits for {name} in {SPACE}, which does not exist, or you may not see it"
+        assert plan["errors"] == [f"{said}; ask an administrator, who sees all pools, about {name}"]
+    assert world.call("POST", "/plan", json=sent(job("after", POOL, after=[HIDDEN])))["errors"] == []
+    [error] = world.call("POST", "/plan", json=sent(job("after", POOL, after=["absent-one"])))["errors"]
+    assert "there is no job absent-one" in error
     world.call("DELETE", "/jobs/later", params={"namespace": SPACE})

@@ -12,7 +12,7 @@ from gpuctl.hints import STARTER, JobHint
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.prerequisite_text import describe_prerequisite
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import Template, say
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.ownership_metadata import Records
@@ -23,6 +23,8 @@ from gpuctl.objects.sweep_ends import job_name, with_stated_size
 _NO_GATE = "invalid"
 """A name that no admission gate can have: it lacks a domain."""
 _CREATING = ("create", "replace")
+_MISSING = Template("{job} would wait for ever: there is no job {name} in {namespace}; {hint}")
+_MAY_BE_HIDDEN = Template("{job} waits for {name} in {namespace}, which does not exist, or you may not see it; {hint}")
 
 
 def order_by_prerequisites(plan: Plan, keys: Records) -> None:
@@ -193,16 +195,15 @@ def _report(plan: Plan, step: Step, ends: Ends, keys: Records) -> None:
             )
         elif one.state == "missing" and one.name not in expired:
             near = nearest(one.name, sorted(name for namespace, name in ends if namespace == where))
-            hint = say("did you mean {near}?", near=near) if near else say("add its document, or remove the name")
-            plan.errors.append(
-                say(
-                    "{job} would wait for ever: there is no job {name} in {namespace}; {hint}",
-                    job=title,
-                    name=one.name,
-                    namespace=where,
-                    hint=hint,
+            template, hint = _MISSING, say("add its document, or remove the name")
+            if one.may_be_hidden:
+                template, hint = (
+                    _MAY_BE_HIDDEN,
+                    say("ask an administrator, who sees all pools, about {name}", name=one.name),
                 )
-            )
+            if near:
+                hint = say("did you mean {near}?", near=near)
+            plan.errors.append(say(template, job=title, name=one.name, namespace=where, hint=hint))
         elif one.state == "missing":
             plan.notes.append(
                 say(

@@ -59,8 +59,9 @@ def waiting(evidence: Evidence) -> Finding | None:
 
 
 def _as_json(one: Prerequisite) -> dict[str, Any]:
-    is_sweep = {"isSweep": True} if one.is_sweep else {}
-    return {"name": one.name, "condition": one.condition, "state": one.state, **is_sweep}
+    flags = {"isSweep": one.is_sweep, "mayBeHidden": one.may_be_hidden}
+    stated = {name: True for name, is_true in flags.items() if is_true}
+    return {"name": one.name, "condition": one.condition, "state": one.state, **stated}
 
 
 def _how_to_create(one: Prerequisite, evidence: Evidence) -> Sentence:
