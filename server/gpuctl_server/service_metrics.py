@@ -55,20 +55,16 @@ class ServiceMetrics:
         self._registry.register(_OfMirror(mirror))
         if tokens is not None:
             self._registry.register(_OfTokens(tokens))
-        self._objects = CollectorRegistry()
-        self._objects.register(_ObjectsOf(mirror))
+        self._registry.register(_ObjectsOf(mirror))
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 
-    def text(self, *, with_objects: bool) -> bytes:
-        """Return all metrics in Prometheus' text format 0.0.4.
-
-        :param with_objects: include the numbers of objects in all namespaces.
-        """
-        return generate_latest(self._registry) + (generate_latest(self._objects) if with_objects else b"")
+    def text(self) -> bytes:
+        """Return all metrics in Prometheus' text format 0.0.4."""
+        return generate_latest(self._registry)
 
 
 class _OfMirror(Collector):

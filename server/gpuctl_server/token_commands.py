@@ -68,7 +68,7 @@ def _create(path: Path, options: argparse.Namespace) -> int:
     for name in (*(options.namespace or ()), *(options.pool or ())):
         if not is_dns_label(name):
             raise TokenCommandError(f"`{name}` is not a legal name")
-    if options.all == bool(options.namespace or options.pool):
+    if options.role != "metrics" and options.all == bool(options.namespace or options.pool):
         raise TokenCommandError("set the limits of the token with --namespace or --pool, or use --all")
     token, entry = new_token(
         options.name, options.role, namespaces=options.namespace, pools=options.pool, lasts=_lasts(options.lasts)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from control_plane import ControlPlane
@@ -99,6 +100,23 @@ def test_bindings_of_the_operations_guide_let_a_group_run_jobs(
         kubernetes_auth_service.call("DELETE", "/jobs/by-the-guide", "member")
     finally:
         plane.kubectl("delete", "-f", "-", input=bindings)
+
+
+def test_metrics_need_the_right_to_their_path(kubernetes_auth_service: Served, seed_world: ControlPlane) -> None:
+    """It is the right with which Prometheus reads the metrics of the cluster's own components."""
+
+    def status(user: str) -> int:
+        token = {"Authorization": f"Bearer {kubernetes_auth_service.tokens[user]}"}
+        return httpx.get(f"{kubernetes_auth_service.url}/metrics", headers=token).status_code
+
+    assert [status(user) for user in ("admin", "alice", "nobody")] == [200, 403, 403]
+    seed_world.kubectl("create", "clusterrole", "scrapes", "--verb=get", "--non-resource-url=/metrics")
+    try:
+        seed_world.kubectl("create", "clusterrolebinding", "scrapes", "--clusterrole=scrapes", "--user=nobody")
+        seed_world.wait_for(lambda: status("nobody") == 200, "the right to take effect")
+        assert kubernetes_auth_service.client("nobody").get("/jobs").status_code == 403
+    finally:
+        seed_world.kubectl("delete", "clusterrole,clusterrolebinding", "scrapes")
 
 
 def test_quotas_follow_kubernetes_rights(kubernetes_auth_service: Served) -> None:

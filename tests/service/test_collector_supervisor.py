@@ -22,6 +22,7 @@ from support.cluster_tools import GPU, POOL, Place, training
 from support.served import Rights, Served, refused_start, serving
 
 USERS: dict[str, Rights] = {
+    "prometheus": ("metrics", None, None),
     "admin": ("admin", None, None),
     "anna": ("user", ("team-a",), None),
     "vera": ("viewer", None, None),
@@ -96,16 +97,19 @@ def test_service_answers_while_the_collector_fails_and_restarts(
         own.until("/gpu-aggregation/clusters", lambda value: value["data"] == ["lab"])
 
         place.until(lambda: any('namespace="kube-system"' in line for line in metrics(own, "admin")), "both pods")
-        whole, part = metrics(own, "admin"), metrics(own, "anna")
+        whole = metrics(own, "prometheus")
         [held] = [line for line in whole if f'namespace="{place.namespace}",' in line]
         own_labels = f'cluster="lab",label_app="train",model="unknown",namespace="{place.namespace}"'
         assert own_labels in held
         assert held.endswith('workload="train",workload_kind="Job"} 2.0')
-        assert 'gpuctl_usage_collecting{cluster="lab"} 1.0' in part
-        assert not [line for line in part if "namespace=" in line], (
-            "metrics cover all namespaces, and anna may read one"
-        )
-        assert not [line for line in metrics(own, "paula") if "namespace=" in line], "metrics do not name the pool"
+        assert [line for line in whole if 'namespace="kube-system"' in line]
+        assert 'gpuctl_usage_collecting{cluster="lab"} 1.0' in whole
+        # Metrics count the requests and objects of all namespaces and pools.
+        for name in ("anna", "paula"):
+            token = {"Authorization": f"Bearer {own.tokens[name]}"}
+            assert httpx.get(f"{own.url}/metrics", headers=token).status_code == 403, name
+        for path in ("/jobs", "/nodes", "/quotas", "/namespaces"):
+            assert "only reads the metrics" in own.get(path, "prometheus", status=403)["message"]
         seen = metrics(own, "vera")
         assert held in seen
         assert not [line for line in seen if 'namespace="kube-system"' in line]

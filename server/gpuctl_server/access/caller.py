@@ -31,6 +31,9 @@ class Caller(Protocol):
     def sees_all(self) -> bool:
         """Return True if the caller may read objects in all namespaces, possibly except those of the system."""
 
+    def may_scrape(self) -> bool:
+        """Return True if the caller may read all metrics of the service, as Prometheus does."""
+
     def may_list(self, resource: Resource) -> bool:
         """Return True if the caller may read all objects of a resource; it has no namespace."""
 
@@ -74,6 +77,9 @@ class TokenCaller:
 
     def sees_all(self) -> bool:
         return self.rights.sees_all()
+
+    def may_scrape(self) -> bool:
+        return self.rights.role == "metrics"
 
     def may_list(self, resource: Resource) -> bool:
         return True

@@ -34,13 +34,27 @@ class User(NamedTuple):
 
 
 class _Attributes(NamedTuple):
-    """The resource attributes of a SubjectAccessReview."""
+    """The attributes of a SubjectAccessReview: those of a resource, or of a ``path`` that is none."""
 
     verb: str
-    group: str
-    resource: str
+    group: str = ""
+    resource: str = ""
     subresource: str = ""
     namespaced: bool = True
+    path: str = ""
+
+    def fields(self, namespace: str) -> dict[str, dict[str, str]]:
+        """Return the attributes in the form of the request."""
+        if self.path:
+            return {"nonResourceAttributes": {"verb": self.verb, "path": self.path}}
+        wanted = {
+            "namespace": namespace,
+            "verb": self.verb,
+            "group": self.group,
+            "resource": self.resource,
+            "subresource": self.subresource,
+        }
+        return {"resourceAttributes": {key: value for key, value in wanted.items() if value}}
 
 
 _RIGHTS: dict[tuple[str, str], _Attributes] = {
@@ -61,6 +75,7 @@ _RIGHTS: dict[tuple[str, str], _Attributes] = {
     ("recoveries", "create"): _Attributes("create", "", "secrets"),
     ("audit", "get"): _Attributes("*", "*", "*", namespaced=False),
 }
+_SCRAPES = _Attributes("get", path="/metrics")
 _OF_NODES = frozenset({"pools", "nodes", "labels"})
 _ANYWHERE = frozenset({"jobs", "logs", "metrics", "plans", "quotas", "recoveries"})
 """Resources that RBAC may grant in single namespaces. Without a namespace the decision is left to a later request."""
@@ -101,19 +116,12 @@ class Reviewer:
         return User(found.get("username") or "", found.get("uid") or "", tuple(found.get("groups") or ()), extra)
 
     def _review(self, user: User, attributes: _Attributes, namespace: str) -> bool:
-        wanted = {
-            "namespace": namespace,
-            "verb": attributes.verb,
-            "group": attributes.group,
-            "resource": attributes.resource,
-            "subresource": attributes.subresource,
-        }
         spec = {
             "user": user.name,
             "uid": user.uid,
             "groups": list(user.groups),
             "extra": {key: list(values) for key, values in user.extra},
-            "resourceAttributes": {key: value for key, value in wanted.items() if value},
+            **attributes.fields(namespace),
         }
         kind = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
         return bool(
@@ -159,6 +167,10 @@ class ClusterCaller:
 
     def sees_all(self) -> bool:
         return self._is_allowed(_RIGHTS["jobs", "get"], "")
+
+    def may_scrape(self) -> bool:
+        """Return True if the user may get the path `/metrics`: the right that Prometheus has for the cluster's own."""
+        return self._is_allowed(_SCRAPES, "")
 
     def may_list(self, resource: Resource) -> bool:
         attributes = _Attributes("list", resource.group, resource.plural, namespaced=resource.namespaced)

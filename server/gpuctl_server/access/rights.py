@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.sentences import Sentence, Template, say
 
-Role = Literal["admin", "user", "viewer"]
-ROLES: tuple[Role, ...] = ("admin", "user", "viewer")
+Role = Literal["admin", "user", "viewer", "metrics"]
+ROLES: tuple[Role, ...] = ("admin", "user", "viewer", "metrics")
 
 Action = Literal["get", "create", "update", "delete"]
 ACTIONS: tuple[Action, ...] = ("get", "create", "update", "delete")
@@ -110,10 +110,10 @@ class Rights:
 
     def sees_all(self) -> bool:
         """Return True if jobs of all namespaces may be read, so that counts over all of them need not be hidden."""
-        return self.namespaces is None
+        return self.namespaces is None and self.role != "metrics"
 
     def _reaches(self, namespace: str) -> bool:
-        if self.namespaces is not None and namespace not in self.namespaces:
+        if self.role == "metrics" or (self.namespaces is not None and namespace not in self.namespaces):
             return False
         if self.is_unlimited or not self._is_system(namespace):
             return True
@@ -132,6 +132,8 @@ class Rights:
     def _lacking(self, access: AccessRequest) -> str | None:
         if access.resource not in RESOURCES or access.action not in ACTIONS:
             return say("this right does not exist")
+        if self.role == "metrics":
+            return say("the role metrics only reads the metrics of the service")
         if access.namespace is not None and not self._reaches(access.namespace):
             if self.namespaces is not None and access.namespace not in self.namespaces:
                 return say("the namespaces of this token are {names}", names=_listed(self.namespaces))

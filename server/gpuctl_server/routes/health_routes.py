@@ -10,8 +10,10 @@ import anyio.to_thread
 from fastapi import Depends, Request
 from starlette.responses import JSONResponse, Response
 
+from gpuctl.language.sentences import say
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.tokens import ServiceTokenFile
+from gpuctl_server.http_problems import forbidden
 from gpuctl_server.job_lookups import check_rights
 from gpuctl_server.routes.common import ServiceOf, any_caller, api_router, caller_of
 from gpuctl_server.usage_lookups import visible_holders
@@ -57,10 +59,16 @@ async def readyz(request: Request, service: ServiceOf) -> Response:
 
 @router.get("/metrics", include_in_schema=False)
 async def metrics(service: ServiceOf, caller: Annotated[Caller, Depends(any_caller)]) -> Response:
-    """Return metrics of the service for Prometheus. Counts of objects are only for callers who see all namespaces."""
-    text = service.metrics.text(with_objects=await _sees_all(caller))
+    """Return metrics of the service for Prometheus: they count requests and objects of all namespaces.
+
+    :raises Problem: 403.
+    """
+    scrapes = await check_rights(caller, caller.may_scrape)
+    if not scrapes and not await _sees_all(caller):
+        raise forbidden(say("this needs a token of the role metrics, or one for all namespaces and pools"))
+    text = service.metrics.text()
     if service.collector is not None:
-        seen = await check_rights(caller, partial(visible_holders, service, caller))
+        seen = None if scrapes else await check_rights(caller, partial(visible_holders, service, caller))
         # The answer comes from another process.
         text += await anyio.to_thread.run_sync(service.collector.metrics, seen)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
