@@ -14,10 +14,15 @@ from gpuctl.importing.slurm.slurm_values import Gpus, gpus_of, gpus_of_gres, mem
 from gpuctl.language.display_text import count_text
 
 _GPUS_IN_BODY = (
-    r"(?m)^[ \t]*(?:export[ \t]+)?(?:N?GPUS?_PER_NODE|NUM_GPUS(?:_PER_NODE)?|N_GPUS|NPROC_PER_NODE)=[\"']?(\d{1,3})\b",
+    r"(?m)^[ \t]*(?:export[ \t]+)?(?:N?GPUS?_PER_NODE|NUM_GPUS_PER_NODE|NPROC_PER_NODE)=[\"']?(\d{1,3})\b",
     r"--nproc[-_]per[-_]node[= ](\d{1,3})\b",
     r"--num_gpus[= ](\d{1,3})\b",
     r"\bslots=(\d{1,3})\b",
+)
+_GPUS_OF_JOB = r"(?m)^[ \t]*(?:export[ \t]+)?(?:NUM_GPUS|N_GPUS)=[\"']?(\d{1,3})\b"
+"""Numbers of all GPUs of a job, or of each node."""
+_OF_GPU_SOFTWARE = (
+    r"(?im)^[ \t]*(?:module|ml)\b[^\n#]*[ \t/](?:cuda|cudnn|nccl|rocm)|(?:[ \t]--nv\b|\bnvcr\.io/nvidia/)"
 )
 _NEEDS_GPUS = (
     r"\b(?:torchrun|nvidia-smi|deepspeed|CUDA_VISIBLE_DEVICES|NCCL_\w+|torch\.distributed\.\w+|accelerate launch)\b"
@@ -219,7 +224,7 @@ class Allocation:
         """Return the number of GPUs that the script states; add to ``missing`` if it needs some and names none."""
         found = {
             int(match[1]): first_line + body.count("\n", 0, match.start())
-            for pattern in _GPUS_IN_BODY
+            for pattern in (*_GPUS_IN_BODY, *([_GPUS_OF_JOB] if self.nodes == 1 else []))
             for match in re.finditer(pattern, body)
         }
         if len(found) == 1:
@@ -230,8 +235,10 @@ class Allocation:
             return Gpus(number, None)
         exclusive = self._option("exclusive")
         needs = re.search(_NEEDS_GPUS, body)
-        nodes = (self._option(name) for name in ("constraint", "partition"))
+        nodes = [self._option(name) for name in ("constraint", "partition")]
         selects = next((item for item in nodes if item is not None and re.search(_GPU_NODES, item.value or "")), None)
+        if needs is None and not any(item is not None and re.search("(?i)cpu", item.value or "") for item in nodes):
+            needs = re.search(_OF_GPU_SOFTWARE, body)
         if not body:
             # The script of a heterogeneous job does not say which part has GPUs.
             selects = None
@@ -243,7 +250,7 @@ class Allocation:
                 reason = "`--exclusive` takes all GPUs of a node, and no line says how many"
             elif needs is not None:
                 line = first_line + body.count("\n", 0, needs.start())
-                reason = f"`{needs[0]}` uses GPUs, and no line says how many"
+                reason = f"`{needs[0].strip()}` uses GPUs, and no line says how many"
             elif selects is not None:
                 line, reason = selects.line, f"`{selects.text}` names nodes with GPUs, and no line says how many"
             self.missing.append(Missing("--gpus-per-node", "N", line, reason))

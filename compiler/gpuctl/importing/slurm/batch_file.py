@@ -11,8 +11,8 @@ from gpuctl.importing.slurm.sbatch_options import SlurmOption, directive_words, 
 _INTERPRETER = r"#!\s*(?P<path>\S+)(?:\s+(?P<rest>.*))?\Z"
 _DIRECTIVE = r"(?:#SBATCH|#SLURM)(?=[\s-])"
 """The start of a line with options; `sbatch` still reads the old form."""
-_HETEROGENEOUS = rf"(?i:{_DIRECTIVE}\s*(?:hetjob|packjob)(?=\s|\Z))"
-_LOOKS_LIKE_DIRECTIVE = r"(?i:\s*#+\s*SBATCH\s*(?:-|hetjob\b|packjob\b))"
+_HETEROGENEOUS = rf"{_DIRECTIVE}\s*(?i:hetjob|packjob)(?=\s|\Z)"
+_LOOKS_LIKE_DIRECTIVE = r"\s*#+(?:\s*SBATCH|(?i:SBATCH))\s*(?:-|(?:het|pack)job\b)"
 _IGNORED = "Slurm ignores it too: lines with options begin with `#SBATCH`"
 _OF_OTHER_TOOL = r"#(PBS|BSUB)(?=\s)"
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
@@ -63,7 +63,9 @@ def read_batch_file(text: str, ledger: LineLedger) -> BatchFile:
         elif line.strip() and not line.lstrip().startswith("#"):
             start = index
             break
-    return BatchFile(interpreter, parts[0], "\n".join(lines[start:]), start + 1, parts[1:], part_line)
+    # A shell reads nothing of a backslash at the end of a file; in the argument of `-c` it is text.
+    body = re.sub(r"(?<!\\)((?:\\\\)*)\\\Z", r"\1", "\n".join(lines[start:]))
+    return BatchFile(interpreter, parts[0], body, start + 1, parts[1:], part_line)
 
 
 def _add(options: dict[str, SlurmOption], number: int, line: str, ledger: LineLedger) -> None:

@@ -34,6 +34,7 @@ class BodyFacts(NamedTuple):
 
     :param tasks: number of processes on each node.
     :param gpus: number of GPUs of each node.
+    :param shares_gpus: True if the nodes of a role run several steps.
     :param gpus_per_task: number of GPUs of each process, which steps inherit; None if the job does not name it.
     :param first_line: the line of the file in which the script begins.
     :param index_line: a line of shell that computes the index of an array job; None if gpuctl's index is the same.
@@ -54,6 +55,7 @@ class BodyFacts(NamedTuple):
     scripts: CalledScripts | None = None
     undivided: str = ""
     gpus_per_task: int | None = None
+    shares_gpus: bool = False
 
 
 class BodyState:

@@ -78,7 +78,7 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
         exports += [item for item in needed if item not in exports]
     guard = prefix = ""
     is_elsewhere = step.host not in (None, "$(MASTER_ADDR)")
-    own = _own_gpus(body, command, options, step, is_elsewhere) if srun.role is None else None
+    own = _own_gpus(body, command, options, step, is_elsewhere) if srun.role is None or body.facts.shares_gpus else None
     if own is not None:
         guard, prefix = own.guard, own.prefix
     elif body.facts.undivided and command.background and step.host is None:
@@ -291,7 +291,12 @@ def _own_gpus(
     if any(word.text.startswith("CUDA_VISIBLE_DEVICES=") for word in command.assignments):
         return None
     lines = body.line(command.start), body.line(command.end - 1)
-    if command.background and nodes == 1 and not is_elsewhere and (found := own_gpus(body, command, gpus)) is not None:
+    if (
+        command.background
+        and nodes == 1
+        and (body.facts.shares_gpus or not is_elsewhere)
+        and (found := own_gpus(body, command, gpus)) is not None
+    ):
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, found.note)
         return found
     if command.background:

@@ -18,7 +18,7 @@ _USE = r"\b(?P<name>SLURMD?_\w+)(?P<default>:?-)?"
 _COMMAND = rf"(?m)(?:^|[;&|(`]|\bthen\b|\bdo\b)[ \t]*({'|'.join([*SLURM_COMMANDS, 'srun'])})\b"
 _COMMENT = r"(?m)^[ \t]*#[^\n]*"
 _SETS = r"(?m)^[ \t]*(?:export[ \t]+|declare[ \t]+-x[ \t]+)?([A-Za-z_]\w*)="
-OF_TORCHRUN = {"SLURM_PROCID": "RANK", "SLURM_LOCALID": "LOCAL_RANK"}
+OF_TORCHRUN = {"SLURM_PROCID": "RANK", "SLURM_LOCALID": "LOCAL_RANK", "SLURM_STEP_NUM_TASKS": "WORLD_SIZE"}
 """Variables of a process -> those that torchrun sets."""
 LAUNCHER = (
     r"(?:^|[\s;&|(/\"'=])(?:torchrun|deepspeed|accelerate[ \t]+launch|composer|horovodrun|mpirun|mpiexec)(?=[\s\"'])"

@@ -69,7 +69,8 @@ unset wait which whoami
 """
 _HARMLESS = frozenset(_SMALL.split())
 _TOOLS = """
-awk chmod cp cut dd df find free git grep head kill ln lscpu mv ps rm rsync sed sort tail tar tee tr uniq wc
+awk chmod cp cut dd df find free git grep head kill killall ln lscpu mv pkill ps rm rsync sed sort tail tar tee tr uniq
+wc
 """
 _PREPARES = frozenset(_TOOLS.split())
 SHELL_WITH_COMMAND = r"(?:\S*/)?(?:bash|sh|zsh) -\w*c\Z"
@@ -164,7 +165,7 @@ def is_for_each_node(words: Sequence[str]) -> bool:
     """
     inner = words[-1].split() if re.match(SHELL_WITH_COMMAND, " ".join(words[:2])) is not None and words[2:] else words
     name = inner[0].rsplit("/", 1)[-1] if inner else ""
-    return name in _HARMLESS or name in _PREPARES
+    return name in _HARMLESS or name in _PREPARES or (name.endswith("ray") and inner[1:2] == ["stop"])
 
 
 def assigned_names(command: BodyCommand) -> list[str]:

@@ -17,7 +17,13 @@ from gpuctl.importing.slurm.batch_file import BatchFile, read_batch_file
 from gpuctl.importing.slurm.body_facts import BodyFacts
 from gpuctl.importing.slurm.called_scripts import CalledScripts
 from gpuctl.importing.slurm.command_rules import SUBMITS_TEXT
-from gpuctl.importing.slurm.heterogeneous_jobs import RolePart, separate_steps, take_parts
+from gpuctl.importing.slurm.heterogeneous_jobs import (
+    IN_TURN,
+    RolePart,
+    separate_steps,
+    take_parts,
+    why_undivided,
+)
 from gpuctl.importing.slurm.host_files import with_our_host_file
 from gpuctl.importing.slurm.job_options import JobOptions, missing_pool
 from gpuctl.importing.slurm.role_bodies import import_roles
@@ -171,7 +177,9 @@ def _body(
     if undivided is not None and parts:
         message = "a heterogeneous job has parts with options of their own, and it is not known which steps they run"
         hint = "split the file at this line, and import each part"
-        raise Unreadable(batch.part_line, message, f"{undivided}: {hint}" if undivided else hint)
+        if (reason := undivided or why_undivided(batch.body)) == IN_TURN:
+            hint += "; `job.after` of the later document names the earlier one"
+        raise Unreadable(batch.part_line, message, f"{reason}: {hint}" if reason else hint)
     if undivided is not None:
         script.facts = script.body.facts = body._replace(undivided=undivided)
         script.convert().write(ledger)

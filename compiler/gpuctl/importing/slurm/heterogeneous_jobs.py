@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ from gpuctl.importing.slurm.job_options import ALLOCATION, missing_pool
 from gpuctl.importing.slurm.sbatch_options import SlurmOption
 from gpuctl.importing.slurm.script_edits import ScriptEdits
 
+_GROUP = r"--(?:het|pack)-group[= ]\"?"
+IN_TURN = "the steps run one after another, and roles start together"
 _OF_EACH = ("gpu", "gpu-type", "cpu", "memory")
 
 
@@ -75,6 +78,13 @@ def _with_pool(part: RolePart, option: SlurmOption, given: Given, ledger: LineLe
         return part._replace(resources={"pool": pool, **part.resources})
     ledger.changed(option.line, option.text, "roles[].resources.pool", "--partition names the pool")
     return part._replace(missing=[*part.missing, missing_pool(option)])
+
+
+def why_undivided(text: str) -> str:
+    """Return why a script that starts no step in the background has no roles; "" if that is not known."""
+    if re.search(rf"{_GROUP}\d+[,-]", text) is not None:
+        return "one program runs on several parts, and the nodes of a role find only each other"
+    return IN_TURN if len(re.findall(rf"\bsrun\b[^\n]*{_GROUP}\d", text)) > 1 else ""
 
 
 def separate_steps(text: str) -> str:

@@ -33,6 +33,7 @@ _FIRST = rf"{reference('MASTER_ADDR')}|(?<=\$\{{)MASTER_ADDR\b(?=[:%#/-])"
 _MASTER_OF_PART = rf"(?m)^[ \t]*(?:export[ \t]+)?MASTER_ADDR=\"?\${PART}(\d)"
 _STARTERS = r"(?:python[\d.]*|torchrun|accelerate|bash|sh|uv|env|deepspeed|singularity|apptainer|stdbuf|time)\Z"
 _ENTRY = r"\.(?:run|main|cli|server|__main__)\Z"
+_RAY = r"(?:\A|[/}])ray\Z"
 _JOBSET = "the platform needs JobSet: `training: {backend: jobset}`"
 _OF_JOB = ("environment.workdir", "job.master_port")
 
@@ -72,7 +73,7 @@ class RoleBodies:
             role = "" if self.is_one else self.names[place]
             srun = SrunOptions(scratch, ledger, keeps_image=keeps_image, role=role)
             script = self._script(place)
-            facts = self.facts._replace(nodes=group.nodes)
+            facts = self.facts._replace(nodes=group.nodes, shares_gpus=len(group.steps) > 1)
             if part is not None:
                 facts = facts._replace(tasks=part.tasks, gpus=part.gpus)
             addresses = [f"{self._prefix(index)}_ADDR" for index in range(len(self.names))]
@@ -285,7 +286,7 @@ class RoleBodies:
             if own:
                 role["env"] = own
             resources = dict(parts[group.component].resources) if group.component is not None else {}
-            resources |= _resources(group)
+            resources |= _resources(group, self.facts.gpus)
             shared_amounts = {"gpu": 0, **(draft.get("resources") or {})}
             different = {key: item for key, item in resources.items() if item != shared_amounts.get(key)}
             if different:
@@ -334,15 +335,20 @@ def _shared_variables(drafts: Sequence[Draft]) -> dict[str, str]:
     return {name: text for name, text in first.items() if all(other.get(name) == text for other in others)}
 
 
-def _resources(group: StepGroup) -> dict[str, Any]:
-    """Return the resources of each node that the options of its steps name. Several steps share them: the largest
-    number of GPUs, and the CPUs and memory of the job.
+def _resources(group: StepGroup, most: int) -> dict[str, Any]:
+    """Return the resources of each node that the options of its steps name. Several steps share the CPUs and memory of
+    the job; of its GPUs, steps beside each other have their own.
+
+    :param most: GPUs of each node of the job.
     """
     found = [_step_resources(step, group.nodes) for step in group.steps]
     if len(found) == 1 and not group.others:
         return found[0]
     gpus = [one["gpu"] for one in found if "gpu" in one]
-    return {"gpu": max(gpus)} if gpus and len(gpus) == len(found) and not group.others else {}
+    if not gpus or len(gpus) < len(found) or group.others:
+        return {}
+    beside = [number for number, step in zip(gpus, group.steps, strict=True) if step.command.background]
+    return {"gpu": min(max(sum(beside), *gpus), most)}
 
 
 def _step_resources(step: PlacedStep, nodes: int) -> dict[str, Any]:
@@ -375,7 +381,7 @@ def _names(groups: Sequence[StepGroup]) -> list[str]:
 
 def _program_name(words: Sequence[str]) -> str:
     program = words[0].rsplit("/", 1)[-1]
-    if program == "ray":
+    if any(re.search(_RAY, before) is not None and after == "start" for before, after in pairwise(words)):
         return "head" if "--head" in words else "worker"
     files = [word.rsplit("/", 1)[-1] for word in words if re.search(r"\.(?:py|sh)\Z", word)]
     modules = [re.sub(_ENTRY, "", after).rsplit(".", 1)[-1] for word, after in pairwise(words) if word == "-m"]

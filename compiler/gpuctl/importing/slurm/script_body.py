@@ -47,13 +47,6 @@ from gpuctl.importing.slurm.text_places import VariableUses, end_of_document
 _NEVER_IN_DOCUMENT = frozenset({"IFS", "PS1", "BASH_ENV", "HOME", "PWD", "SHELL"})
 
 
-def _is_part(devices: str, gpus: int) -> bool:
-    """Return True if a list of GPUs, such as ``0,1``, has some of a pod's GPUs, but not all."""
-    numbers = [whole_number(item) for item in devices.split(",")]
-    known = {number for number in numbers if number is not None and number < gpus}
-    return len(known) == len(numbers) < gpus
-
-
 class ScriptBody:
     """Converts a body.
 
@@ -92,6 +85,8 @@ class ScriptBody:
         self.settings: list[Statement] = []
         """Shell options such as `set -e`, which a single program does not need."""
         self.statements = statements_of_body(self.text, facts.first_line)
+        self.has_steps = any(command.name == "srun" for item in self.statements for command in item.commands)
+        """True if Slurm starts programs, to which it gives a list of their GPUs."""
         self.host_files = find_host_files(self.text, self.statements, replaced.hosts)
 
     def convert(self) -> BodyRemarks:
@@ -291,7 +286,7 @@ class ScriptBody:
                 return None, "gpuctl sets `MASTER_PORT`, the same on all nodes"
             self.body.set_master_port(port, self._line(word.start))
             return "job.master_port", None
-        if name == VISIBLE_DEVICES and once and (value is None or not _is_part(value.text, self.facts.gpus)):
+        if name == VISIBLE_DEVICES and once and (self.has_steps or value is None or not self._is_part(value.text)):
             return None, f"the device plugin sets `{name}`"
         if lists_own_gpus(name, written):
             return None, "a pod sees its own GPUs, and needs no list of them"
@@ -315,6 +310,12 @@ class ScriptBody:
         for constant in self.constants.pop(name, ()):
             self._take_out(constant, f"environment.env.{name}")
         return f"environment.env.{name}", None
+
+    def _is_part(self, devices: str) -> bool:
+        """Return True if a list of GPUs, such as ``0,1``, has some of the pod's GPUs, but not all."""
+        numbers = [whole_number(item) for item in devices.split(",")]
+        known = {number for number in numbers if number is not None and number < self.facts.gpus}
+        return len(known) == len(numbers) < self.facts.gpus
 
     def _directory(self, statement: Statement, command: BodyCommand) -> bool:
         """Take a `cd` before the first program as the directory of the container."""

@@ -36,7 +36,7 @@ def own_gpus(body: BodyState, command: BodyCommand, gpus: int) -> OwnGpus | None
     """
     ampersand = re.compile(_BACKGROUND).match(body.text, command.end)
     statement = body.statement
-    if statement is None or ampersand is None or gpus < 1 or body.facts.gpus % gpus:
+    if statement is None or ampersand is None:
         return None
     if command.certain:
         return _of_statement(body, gpus)
@@ -45,7 +45,9 @@ def own_gpus(body: BodyState, command: BodyCommand, gpus: int) -> OwnGpus | None
 
 def _of_statement(body: BodyState, gpus: int) -> OwnGpus | None:
     of_node = body.facts.gpus
-    first = -(-body.gpus_taken // gpus) * gpus
+    first = body.gpus_taken
+    if first % of_node + gpus > of_node:
+        first = (first // of_node + 1) * of_node
     guard = ""
     if first + gpus > of_node * body.facts.nodes:
         if not body.only_steps_in_background:
@@ -68,6 +70,8 @@ def _of_loop(body: BodyState, statement: Statement, command: BodyCommand, gpus: 
     written = body.text[statement.start : statement.end]
     steps = [item for item in statement.commands if item.background]
     if re.match(_LOOP, written) is None or re.search(_SUBSHELL, written) is not None or len(steps) != 1:
+        return None
+    if body.facts.gpus % gpus:
         return None
     name = next((name for name in _NAMES if re.search(rf"\b{name}\b", body.text) is None), None)
     if name is None:

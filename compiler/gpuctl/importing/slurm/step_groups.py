@@ -9,7 +9,12 @@ from typing import NamedTuple
 from gpuctl.frontend.shell import NotUnderstood
 from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyCommand, Statement, statements_of
-from gpuctl.importing.slurm.command_rules import assigned_names, is_harmless_on_every_node, reason_to_drop
+from gpuctl.importing.slurm.command_rules import (
+    assigned_names,
+    is_for_each_node,
+    is_harmless_on_every_node,
+    reason_to_drop,
+)
 from gpuctl.importing.slurm.sbatch_options import SlurmOption, read_options
 from gpuctl.importing.slurm.shell_values import Value
 from gpuctl.importing.slurm.slurm_values import whole_number
@@ -128,6 +133,8 @@ class _Divider:
             self.ends.append(index)
         elif "$!" in self.body.text[statement.start : statement.end]:
             raise NoPlace("`$!` is the number of a process, which other nodes do not know")
+        elif sruns and not self.steps and self._prepares_all(statement, sruns):
+            pass
         elif sruns:
             self._take_steps(index, statement, sruns)
         elif (self.steps or self.programs) and self._is_end(statement):
@@ -140,6 +147,18 @@ class _Divider:
             raise NoPlace("a program runs after the steps have ended")
         else:
             self.programs.append(index)
+
+    def _prepares_all(self, statement: Statement, sruns: Sequence[BodyCommand]) -> bool:
+        """Return True for a step that prepares all nodes, such as `ray stop`: each role begins with it."""
+        if len(statement.commands) != 1 or not sruns[0].certain or statement.background or self.shape.components:
+            return False
+        words = [text for text, _ in expanded_words(self.body, sruns[0].program[1:], self.shape)]
+        split = read_options(words, self.body.line(sruns[0].start), srun=True)
+        try:
+            place = place_of(split.options, self.shape)
+        except NoPlace:
+            return False
+        return place.size == self.shape.nodes and is_for_each_node(words[split.words :])
 
     def _is_end(self, statement: Statement) -> bool:
         """Return True for a statement that waits for steps, stops them, or reports how they ended."""
@@ -182,7 +201,8 @@ class _Divider:
             raise NoPlace(f"a training has at most {_MOST_STEPS} roles")
         if len(sruns) > 1:
             raise NoPlace("one statement starts several steps")
-        if self.programs or self._has_waited() or any(not self._is_background(step) for step in self.steps):
+        has_run = any(not self.statements[program].background for program in self.programs)
+        if has_run or self._has_waited() or any(not self._is_background(step) for step in self.steps):
             raise NoPlace("a program runs before all steps have started")
         [command] = sruns
         loop = None
