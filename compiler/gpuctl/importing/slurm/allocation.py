@@ -16,6 +16,7 @@ from gpuctl.language.display_text import count_text
 _GPUS_IN_BODY = (
     r"(?m)^[ \t]*(?:export[ \t]+)?(?:N?GPUS?_PER_NODE|NUM_GPUS_PER_NODE|NPROC_PER_NODE)=[\"']?(\d{1,3})\b",
     r"--nproc[-_]per[-_]node[= ](\d{1,3})\b",
+    r"\bsrun\b(?:[^\n\\]|\\.|\\\n){0,400}?[ \t]--gpus-per-node[= ](?:[a-z]\w*:)?(\d{1,3})\b",
     r"--num_gpus[= ](\d{1,3})\b",
     r"\bslots=(\d{1,3})\b",
 )
@@ -25,6 +26,7 @@ _OF_GPU_SOFTWARE = (
     r"(?im)^[ \t]*(?:module|ml)\b[^\n#]*[ \t/](?:cuda|cudnn|nccl|rocm)|(?:[ \t]--nv\b|\bnvcr\.io/nvidia/)"
 )
 _NEEDS_GPUS = (
+    r"\bsrun\b(?:[^\n\\]|\\.|\\\n){0,400}?[ \t]--(?:gpus(?:-per-(?:task|node))?[= ](?:\w+:)?[1-9]|gres[= ]gpu\b)|"
     r"\b(?:torchrun|nvidia-smi|deepspeed|CUDA_VISIBLE_DEVICES|NCCL_\w+|torch\.distributed\.\w+|accelerate launch)\b"
 )
 _GPU_NODES = r"(?i)gpu|(?<![a-z\d])(?:[avhp]100|h200|a40|l40s?|mi\d{3}x?)(?![a-z\d])"
@@ -250,7 +252,7 @@ class Allocation:
                 reason = "`--exclusive` takes all GPUs of a node, and no line says how many"
             elif needs is not None:
                 line = first_line + body.count("\n", 0, needs.start())
-                reason = f"`{needs[0].strip()}` uses GPUs, and no line says how many"
+                reason = f"`{needs[0].split()[-1]}` uses GPUs, and no line says how many"
             elif selects is not None:
                 line, reason = selects.line, f"`{selects.text}` names nodes with GPUs, and no line says how many"
             self.missing.append(Missing("--gpus-per-node", "N", line, reason))

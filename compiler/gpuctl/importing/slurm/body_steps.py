@@ -28,6 +28,8 @@ _START = 6
 _MOST_WORDS = 1000
 _PYTHON = r"(?:\S*/)?python[\d.]*\Z"
 _VARIABLE = r"\"?\$\{?(\w+)(?:\[[@*]\])?\}?\"?"
+_SUM = r"\A\$\(\((.*)\)\)\Z"
+_NAME_OF_VARIABLE = r"\A\$[({]?(\w+)[)}]?\Z"
 _RUNNERS = r"(?:\S*/)?(?:uv|poetry|pixi|pdm) run\Z"
 _OF_PYTHON = r"\bpython[\d.]*\b|\.py\b|\bSLURM_(?:PROCID|LOCALID)\b"
 """A program that knows the variables of torchrun, or asks for the rank of its process."""
@@ -123,9 +125,22 @@ def _with_number(body: BodyState, option: SlurmOption) -> SlurmOption:
     """Return an option with the number of nodes or GPUs in place of gpuctl's variable."""
     if option.name == "nodelist" and body.facts.nodes == 1:
         return option._replace(value="$(MASTER_ADDR)")
-    known = {"$(NNODES)": body.facts.nodes, "$(GPUCTL_GPUS_PER_NODE)": body.facts.gpus}
-    number = known.get(option.value or "") if option.name in (*_COUNTS, "nodes") else None
+    number = _product(body, option.value or "") if option.name in (*_COUNTS, "nodes") else None
     return option._replace(value=str(number)) if number else option
+
+
+def _product(body: BodyState, written: str) -> int | None:
+    """Return the number that a text such as ``$((NNODES * GPUS))`` is; None if that is not known."""
+    product = 1
+    for factor in re.sub(_SUM, r"\1", written).split("*"):
+        name = re.sub(_NAME_OF_VARIABLE, r"\1", factor.strip())
+        value = body.values[name].text if name in body.values else f"$({name})"
+        known = {"$(NNODES)": body.facts.nodes, "$(GPUCTL_GPUS_PER_NODE)": body.facts.gpus}
+        number = whole_number(name) or known.get(value) or whole_number(value)
+        if not number:
+            return None
+        product *= number
+    return product
 
 
 def _no_program(words: Sequence[str], at: int, options: Sequence[SlurmOption]) -> str | None:

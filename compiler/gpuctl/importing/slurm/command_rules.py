@@ -17,7 +17,7 @@ CONTAINER_TOOLS = {
 }
 """Programs that start containers -> their words for that, "" if they need none."""
 STARTS_CONTAINER = "|".join(
-    rf"{name}(?=[ \t]+(?:-\S+[ \t]+)*(?:{action})\b)" if action else rf"{name}(?=[ \t])"
+    rf"{name}(?=[ \t]+(?:-\S+[ \t]+)*(?:{action})[ \t])" if action else rf"{name}(?=[ \t])"
     for name, action in CONTAINER_TOOLS.items()
 )
 """The pattern of their names in front of such a word."""
@@ -90,6 +90,7 @@ MPI_LAUNCHERS = frozenset(["likwid-mpirun", "mpiexec", "mpiexec.hydra", "mpirun"
 _REMOTE = MPI_LAUNCHERS | {"clush", "deepspeed", "dragon", "horovodrun", "pdsh", "ssh"}
 _HOSTS_OPTION = r"--?(?:(?:machine|host)-?file|hostlist|cnf)(?:=|\Z)"
 """Options of programs that start their processes on the hosts of a file."""
+_OTHER_HOSTS = frozenset(["scp", "sftp", "ssh"])
 _REMOTE_PARALLEL = frozenset(["-S", "--sshlogin", "--sshloginfile", "--slf"])
 
 
@@ -145,11 +146,14 @@ def lost_processes(command: BodyCommand, nodes: int) -> str | None:
     return "it is the launcher of a site, which an image does not have" if command.name in _OF_SITES else None
 
 
-def note_of_program(command: BodyCommand) -> str | None:
-    """Return what to note of a program that another kind of document runs better."""
+def note_of_program(command: BodyCommand, nodes: int) -> str | None:
+    """Return what to note of a program that another kind of document runs better, or that reaches other hosts."""
     words = " ".join(word.text for word in command.program[:_MOST_WORDS])
     if re.search(r"\s(?:install|add)\s", words) is not None:
         return None
+    to_host = nodes == 1 and command.name in _OTHER_HOSTS
+    if to_host or (command.name == "rsync" and re.search(r"\s[\w.@-]+:", words) is not None):
+        return "a pod has no keys for other hosts: mount a Secret, and look whether the host can be reached"
     return _NOTEBOOK if re.search(_JUPYTER, words) is not None else None
 
 

@@ -10,7 +10,12 @@ from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
 from gpuctl.importing.slurm.body_syntax import BodyWord
-from gpuctl.importing.slurm.command_rules import CONTAINER_TOOLS, MPI_LAUNCHERS
+from gpuctl.importing.slurm.command_rules import (
+    CONTAINER_TOOLS,
+    MPI_LAUNCHERS,
+    STARTS_CONTAINER,
+    is_for_each_node,
+)
 from gpuctl.importing.slurm.sbatch_options import SlurmOption
 from gpuctl.importing.slurm.srun_options import SrunOptions
 from gpuctl.language.names import is_env_name
@@ -97,8 +102,6 @@ _NO_EQUAL = {
     **dict.fromkeys(("-m", "--module"), "what a module of the host adds has to be in the image"),
 }
 NO_CONTAINERS = "a pod is a container and starts no other: write its image and program into the document"
-_BEFORE_CONTAINERS = MPI_LAUNCHERS | {"env", "horovodrun", "ionice", "nice", "nsys", "numactl", "stdbuf", "timeout"}
-"""Programs that start another one, which may be a container."""
 _MOST_WORDS = 20
 _BIND_VARIABLE = r"\b(?:APPTAINER|SINGULARITY)_BIND(?:PATH)?\b"
 _OPTIONS_IN_VARIABLE = r"\"?\$\{?\w*(?:ARG|OPT|BIND|FLAG|MOUNT)"
@@ -174,14 +177,16 @@ def container_program(body: BodyState, words: Sequence[BodyWord], srun: SrunOpti
 
 
 def takes_inner_container(body: BodyState, words: Sequence[BodyWord], srun: SrunOptions) -> bool:
-    """Take the container of a command such as ``mpirun -np 4 apptainer exec IMAGE PROGRAM``, which stays without it.
+    """Take the container behind another program, as in ``mpirun -np 4 apptainer exec IMAGE PROGRAM``.
 
     Return True if there is one.
     """
     known, owners = body.known_words(words)
-    launcher = known[0].rsplit("/", 1)[-1] if known else ""
-    at = next((at for at, word in enumerate(known) if starts_container(word)), 0)
-    if launcher not in _BEFORE_CONTAINERS or not at or owners[at] == owners[at - 1]:
+    if not known or is_for_each_node(known):
+        return False
+    launcher = known[0].rsplit("/", 1)[-1]
+    at = next((at for at in range(1, len(known)) if re.match(STARTS_CONTAINER, " ".join(known[at:]))), 0)
+    if not at or owners[at] == owners[at - 1]:
         return False
     first = owners[at]
     place = container_program(body, words[first:], srun)

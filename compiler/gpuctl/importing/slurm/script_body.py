@@ -44,7 +44,15 @@ from gpuctl.importing.slurm.slurm_variables import Replaced, lists_own_gpus
 from gpuctl.importing.slurm.srun_options import SrunOptions, setting_of_step
 from gpuctl.importing.slurm.text_places import VariableUses, end_of_document
 
+_RUNS_ARGUMENTS = (
+    r"(?m)(?:^|[;&|{(]|\bif|\bthen|\bdo|!)[ \t]*(?:(?:time|eval|exec)[ \t]+)?\"?\$\{?[@*]\}?\"?(?=[ \t;&|)}]|$)"
+)
 _NEVER_IN_DOCUMENT = frozenset({"IFS", "PS1", "BASH_ENV", "HOME", "PWD", "SHELL"})
+
+
+def _runs(function: str) -> bool:
+    """Return True if a function runs its arguments as a command."""
+    return re.search(_RUNS_ARGUMENTS, function) is not None
 
 
 class ScriptBody:
@@ -85,6 +93,12 @@ class ScriptBody:
         self.settings: list[Statement] = []
         """Shell options such as `set -e`, which a single program does not need."""
         self.statements = statements_of_body(self.text, facts.first_line)
+        found = (item for item in self.statements if item.defines_function(self.text))
+        defined = [self.text[item.start : item.end] for item in found]
+        self.runners = {
+            re.split(r"[ \t(]+", text.removeprefix("function").lstrip())[0] for text in defined if _runs(text)
+        }
+        """Functions that run their arguments as a command."""
         self.has_steps = any(command.name == "srun" for item in self.statements for command in item.commands)
         """True if Slurm starts programs, to which it gives a list of their GPUs."""
         self.host_files = find_host_files(self.text, self.statements, replaced.hosts)
@@ -197,9 +211,12 @@ class ScriptBody:
             self.removed.update(range(line, last + 1))
             self.remarks.dropped(line, last, SUBMITS_TEXT if end and command.name == "sbatch" else reason)
             return
-        if (note := note_of_program(command)) is not None:
+        if (note := note_of_program(command, self.facts.nodes)) is not None:
             self.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
         name = self.body.name(command)
+        if name in self.runners and len(command.program) > 1:
+            self._command(command._replace(words=command.program[1:]))
+            return
         self.srun.steps += name == "srun" or starts_container(name)
         if name == "srun":
             convert_step(self.body, command, self.srun)
