@@ -335,3 +335,19 @@ def test_a_placeholder_in_a_list_on_one_line_is_found(directory: Path, capfd: py
     Path("a.dstack.yml").write_text("type: task\ncommands: [cd a, make, make install,\n  python <file name>]\n")
     assert run(["import", "a.dstack.yml", *IMAGE]) == 1
     assert "a.dstack.yml:3:1: `<file name>` is a placeholder" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("{{- if .Values.enabled }}\napiVersion: apps/v1\nkind: Deployment\n{{- end }}\n", 1),
+        ("apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {{ .Release.Name }}\n", 4),
+        ("name: a\nenvs:\n  {% for key in keys %}\n  {{ key }}: x\n  {% endfor %}\nrun: python a.py\n", 3),
+    ],
+)
+def test_a_template_has_to_be_rendered(
+    directory: Path, capfd: pytest.CaptureFixture[str], text: str, line: int
+) -> None:
+    Path("a.yaml").write_text(text)
+    assert run(["import", "a.yaml"]) == 1
+    assert f"a.yaml:{line}:1: the file is a template" in capfd.readouterr().err

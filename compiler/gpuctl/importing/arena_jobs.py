@@ -278,9 +278,9 @@ class _ArenaJobFile:
             ("host_ipc", "podPatch.hostIPC"),
             ("host_pid", "podPatch.hostPID"),
         ):
-            if tree.text((key,)) == "true":
+            if tree.flag((key,)):
                 self._set((key,), field, True)
-            elif tree.text((key,)) == "false":
+            elif tree.flag((key,)) is False:
                 tree.mapped((key,), field)
         selector: Path = ("scheduling", "node_selector")
         if self.given.pool is not None:
@@ -289,7 +289,7 @@ class _ArenaJobFile:
             self._set(selector, "podPatch.nodeSelector", labels, PATCHED)
         self._tolerations()
         for path in (("scheduling", "gang", "enabled"), ("logging", "tensorboard", "enabled")):
-            if tree.text(path) == "false":
+            if tree.flag(path) is False:
                 tree.mapped(path[:-1], None, "it is not enabled")
         if tree.text(("scheduling", "scheduler_name")) in ("default", "default-scheduler"):
             tree.mapped(("scheduling", "scheduler_name"), None, "it is Kubernetes' default")

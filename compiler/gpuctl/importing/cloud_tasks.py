@@ -40,6 +40,10 @@ _VARIABLES = {
     rf"\$\{{?\bSKYPILOT_{_OTHER}\w+\}}?|\bSKYPILOT_{_OTHER}\w+": "",
 }
 _OF_PIPELINE = frozenset({"name", "execution", "primary_tasks", "termination_delay"})
+_SUDO = r"(?:^|[;&|({])[ \t]*sudo[ \t]"
+_RAY = r"\bray[ \t]+start\b(?!.*--block)(?=.*--address)"
+"""A node of Ray that starts in the background, and whose machine goes on without a program."""
+_KUBERNETES = ("k8s", "kubernetes")
 _ANY = "SkyPilot takes any of these types; the document prefers the first one"
 _SECRETS = "make a Secret, and name it: `environment.env: {NAME: {secret: NAME, key: KEY}}`"
 _OF_REGISTRY = r"SKYPILOT_DOCKER_"
@@ -143,7 +147,9 @@ def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, draft
         tree.take_apart(("run",))
         size = task.node_count, task.gpus
         convert_node_script(run, tree.block_line(("run",)), size, variables, draft, ledger)
-        _note_sudo(run, tree, draft)
+        _note_lines(run, tree, draft, _SUDO, "it needs an image with `sudo`; most run as root without it")
+        if task.node_count > 1:
+            _note_lines(run, tree, draft, _RAY, "a pod ends with its command, and Ray with it: add `--block`")
         tree.widen(("run",))
     for key in tree.keys(("file_mounts",)):
         tree.dropped_entry(("file_mounts", key), "files come from the image, `code` or `storage.workdirs`")
@@ -165,12 +171,13 @@ def _volumes(tree: SourceTree, draft: Draft) -> None:
             tree.mapped((*path, "sub_path"), "storage.workdirs")
 
 
-def _note_sudo(run: str, tree: SourceTree, draft: Draft) -> None:
-    """Note the lines of the program that call `sudo`, which machines of SkyPilot have."""
+def _note_lines(run: str, tree: SourceTree, draft: Draft, pattern: str, note: str) -> None:
+    """Note the lines of the program with a command that differs in a pod, as ``sudo`` does, which machines have."""
     program = "\n".join(draft.get(COMMAND) or [])
     for number, line in enumerate(run.split("\n"), tree.block_line(("run",))):
-        if re.search(r"(?:^|[;&|({])[ \t]*sudo[ \t]", line) and line.strip() in program:
-            tree.ledger.changed(number, line, COMMAND, "it needs an image with `sudo`; most run as root without it")
+        start = re.search(pattern, line)
+        if start is not None and line[start.start() :].split("$")[0].strip() in program:
+            tree.ledger.changed(number, line, COMMAND, note)
 
 
 def _pod(tree: SourceTree, draft: Draft, given: Given) -> None:
@@ -208,15 +215,18 @@ def _resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
     for name, unit in (("cpus", ""), ("memory", "Gi")):
         task.amount((*base, name), "cpu" if name == "cpus" else name, unit)
     for name in ("infra", "cloud"):
-        if tree.text((*base, name)) in ("k8s", "kubernetes"):
+        if tree.text((*base, name)) in _KUBERNETES:
             tree.mapped((*base, name), None, "documents are for Kubernetes")
     image = tree.text((*base, "image_id"))
-    if image is not None and image.startswith("docker:"):
+    is_kubernetes = any(tree.text((*base, name)) in _KUBERNETES for name in ("infra", "cloud"))
+    if image is not None and (image.startswith("docker:") or (is_kubernetes and "/" in image)):
         draft.set("environment.image", image.removeprefix("docker:"), tree.line((*base, "image_id")))
         tree.mapped((*base, "image_id"), "environment.image")
-    if tree.text((*base, "use_spot")) == "true":
+    is_spot = tree.flag((*base, "use_spot"))
+    if is_spot:
         draft.set("resources.spot", True, tree.line((*base, "use_spot")))
-    tree.mapped((*base, "use_spot"), "resources.spot")
+    if is_spot is not None:
+        tree.mapped((*base, "use_spot"), "resources.spot")
     for name in ("job_recovery", "spot_recovery"):
         restarts = whole_number(tree.text((*base, name, "max_restarts_on_errors")))
         if restarts is not None:

@@ -142,7 +142,7 @@ def _others(tree: SourceTree, draft: Draft) -> None:
     elif cron is not None and draft.kind == "training":
         draft.set("schedule.cron", cron, tree.line(("schedule", "cron")))
         tree.mapped(("schedule", "cron"), "schedule.cron")
-    if tree.text(("privileged",)) == "true":
+    if tree.flag(("privileged",)):
         PodPatch(tree, draft).of_container(("privileged",), "securityContext", {"privileged": True})
     duration = tree.text(("max_duration",))
     if duration is not None and re.match(r"(\d+[dhms])+\Z", duration):

@@ -74,7 +74,7 @@ class PodVolumes:
             if not isinstance(mount, dict) or not isinstance(found, dict):
                 continue
             if {**found, "readOnly": ""} == {**mount, "readOnly": ""}:
-                is_narrower = tree.text((*other, "readOnly")) == "true" != tree.text((*path, "readOnly"))
+                is_narrower = tree.flag((*other, "readOnly")) and not tree.flag((*path, "readOnly"))
                 return None if is_narrower else other
         return None
 
@@ -118,7 +118,8 @@ class PodVolumes:
     def _field(self, path: Path, volume: Path) -> str | None:
         """Add a mount to the document. Return its field; None if the language has none."""
         tree = self.tree
-        mount = {key: tree.text((*path, key)) or "" for key in tree.keys(path)}
+        mount: dict[str, Any] = {key: tree.text((*path, key)) or "" for key in tree.keys(path)}
+        mount["readOnly"] = tree.flag((*path, "readOnly")) or False
         if set(mount) - _MOUNT_KEYS or not mount.get("mountPath", "").startswith("/"):
             return None
         if tree.node((*volume, "emptyDir")) is not None and not self._is_one_directory(mount["name"]):
@@ -132,14 +133,14 @@ class PodVolumes:
         return len(places) == 1 and all(set(self.tree.keys(path)) <= {"name", "mountPath"} for path in mounts)
 
 
-def _mount(tree: SourceTree, draft: Draft, mount: dict[str, str], volume: Path, line: int) -> str | None:
+def _mount(tree: SourceTree, draft: Draft, mount: dict[str, Any], volume: Path, line: int) -> str | None:
     """Add a mount of a volume. Return its field; None if the language has none."""
     target = mount["mountPath"]
-    extra: dict[str, Any] = {"readOnly": True} if mount.get("readOnly") == "true" else {}
+    extra: dict[str, Any] = {"readOnly": True} if mount.get("readOnly") else {}
     claim = tree.text((*volume, "persistentVolumeClaim", "claimName"))
     host, nfs, scratch = (tree.get((*volume, kind)) for kind in ("hostPath", "nfs", "emptyDir"))
     sub = mount.get("subPath")
-    if any(tree.text((*volume, kind, "readOnly")) == "true" for kind in ("persistentVolumeClaim", "nfs")):
+    if any(tree.flag((*volume, kind, "readOnly")) for kind in ("persistentVolumeClaim", "nfs")):
         extra = {"readOnly": True}
     if claim is not None:
         entry = {"path": target, "pvc": {"claim": claim, **({"subPath": sub} if sub else {})}, **extra}

@@ -86,7 +86,7 @@ def convert_node_script(
         index_line=None,
         on_every_node=True,
     )
-    srun = SrunOptions(draft, ledger, keeps_image=True)
+    srun = SrunOptions(draft, ledger, keeps_image=draft.get("environment.image") is not None)
     ScriptBody(written, Replaced(text, changes, frozenset()), facts, draft, srun, known=known).convert().write(ledger)
     command = draft.get(COMMAND)
     if command and command[:1] != [shell] and read_command(command[0]).needs_shell:

@@ -18,6 +18,8 @@ from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, shown_path
 
 GPU_RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd", "huawei.com/Ascend910": "ascend"}
+HOST_NAME = r"\$\(\s*hostname\b|`\s*hostname\b|\$\{?HOSTNAME\b"
+"""A command of the shell that reads the name of the pod."""
 _RDMA = r"(?i:rdma|hca|efa|roce|infiniband)"
 _SHARE = r"(?i:gpu-?mem|gpu-?core|vgpu|\.shared)"
 _RDMA_NOTE = "RDMA devices are `resources.network.rdma`: the platform's `network.rdma` names their resource"
@@ -137,7 +139,7 @@ class PodFields:
         for index in range(tree.items(base)):
             for kind, field in (("secretRef", "secret"), ("configMapRef", "configMap")):
                 source = tree.text((*base, index, kind, "name"))
-                if source is not None and tree.text((*base, index, kind, "optional")) != "true":
+                if source is not None and not tree.flag((*base, index, kind, "optional")):
                     entry = {field: source}
                     prefix = tree.text((*base, index, "prefix"))
                     self.draft.append("environment.envFrom", {**entry, **({"prefix": prefix} if prefix else {})})
@@ -246,7 +248,7 @@ class PodFields:
         if name == "imagePullSecrets" and isinstance(value, list) and value:
             names = [item["name"] for item in value if isinstance(item, dict) and "name" in item]
             self._set(path, "environment.imagePullSecret", names[0] if len(names) == 1 else names)
-        elif name == "hostNetwork" and value == "true":
+        elif name == "hostNetwork" and tree.flag(path):
             self._set(path, "resources.network.hostNetwork", True)
         elif name == "terminationGracePeriodSeconds" and whole_number(tree.text(path)):
             self._set(path, "job.grace", short_duration(int(value)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from gpuctl.frontend.yaml_tree import RawDocument
@@ -12,7 +13,7 @@ from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import OUR_LABELS, take_annotations, take_labels, take_metadata
 from gpuctl.importing.manifest_volumes import take_claims
-from gpuctl.importing.pod_fields import DEVICES, PodFields
+from gpuctl.importing.pod_fields import DEVICES, HOST_NAME, PodFields
 from gpuctl.importing.scaler_manifests import take_autoscaler
 from gpuctl.importing.service_ports import ServicePorts, take_probes
 from gpuctl.importing.slurm.slurm_values import whole_number
@@ -40,6 +41,15 @@ _OF_SERVICE = {
 }
 
 
+_NUMBERED = "pods of a Deployment have no numbers: `HOSTNAME` ends in letters"
+
+
+def _names_its_host(draft: Draft) -> bool:
+    """Return True if the program reads the name of its host, where pods of a StatefulSet have their numbers."""
+    words = [*(draft.get("environment.command") or []), *(draft.get("environment.args") or [])]
+    return re.search(HOST_NAME, " ".join(words)) is not None
+
+
 def import_deployment(
     raw: RawDocument, services: Sequence[RawDocument], scaler: RawDocument | None, source: str, given: Given
 ) -> Imported:
@@ -60,7 +70,7 @@ def import_deployment(
     take_annotations(tree, (*base, "metadata", "annotations"), draft)
     pod = PodFields(tree, base, draft, given)
     pod.take()
-    pod.take_program()
+    pod.take_program(_NUMBERED if is_stateful and _names_its_host(draft) else None)
     take_claims(tree, pod.container, draft)
     if not services:
         draft.head.append("The file has no Service; gpuctl makes one, inside of the cluster.")

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import yaml
+
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.field_assignments import plain_data
 from gpuctl.frontend.source import Source
@@ -19,6 +21,11 @@ Path = tuple[str | int, ...]
 _LONGEST_PATH = 94
 _SHOWN = 60
 _NO_EQUAL = "it has no equal in a document"
+_TEMPLATE = r"(?m)^[ \t]*(?:- )?(?:[\w./-]+:[ \t]+)?(\{[{%])"
+"""A line that begins with a tag of a template, or a value that does: as YAML this would be a mapping."""
+_BOOLEAN = r"(?:[Tt]rue|TRUE|[Ff]alse|FALSE|[Yy]es|YES|[Nn]o|NO|[Oo]n|ON|[Oo]ff|OFF)\Z"
+_NUMBER = r"[-+]?[\d.][\w.:+-]*\Z"
+"""Plain scalars of YAML 1.1 that may be numbers."""
 
 
 def read_documents(source: Source) -> list[RawDocument]:
@@ -30,6 +37,10 @@ def read_documents(source: Source) -> list[RawDocument]:
     raws = list(read(source, diagnostics))
     for item in diagnostics:
         if item.severity is Severity.ERROR:
+            if (place := re.search(_TEMPLATE, source.text)) is not None:
+                line = source.text.count("\n", 0, place.start(1)) + 1
+                hint = "render it first, as `helm template` does for a chart"
+                raise Unreadable(line, "the file is a template, whose values are not known", hint)
             line, column = (item.span.line, item.span.column) if item.span is not None else (1, 1)
             raise Unreadable(line, item.message, item.hint or "mend the YAML of the file", column)
     return raws
@@ -74,10 +85,10 @@ class SourceTree:
         if node.kind == SEQUENCE:
             return [self._typed(item) for item in node.value]
         text = str(node.value)
-        if node.is_null or self._raw.chunk.written(node)[:1] in ("'", '"', "|", ">"):
+        if node.is_null or not node.plain:
             return None if node.is_null else text
-        if text in ("true", "false"):
-            return text == "true"
+        if (boolean := _boolean(text)) is not None:
+            return boolean
         if re.match(r"0o?[0-7]+\Z", text):
             return int(text.replace("o", ""), 8)
         return int(text) if re.match(r"-?(?:0|[1-9]\d{0,17})\Z", text) else text
@@ -86,6 +97,20 @@ class SourceTree:
         """Return the scalar at a path; None if it does not exist."""
         node = self.node(path)
         return str(node.value) if node is not None and node.kind == SCALAR else None
+
+    def flag(self, path: Path) -> bool | None:
+        """Return the boolean at a path; None if it does not exist, or is something else."""
+        return _boolean(self.text(path) or "")
+
+    def python_text(self, path: Path) -> str | None:
+        """Return the scalar at a path as tools in Python write it: ``True`` for ``yes``, ``1e-05`` for ``0.00001``."""
+        node, text = self.node(path), self.text(path)
+        if node is None or text is None or not node.plain:
+            return text
+        if (boolean := _boolean(text)) is not None:
+            return str(boolean)
+        number = yaml.safe_load(text) if re.match(_NUMBER, text) is not None else None
+        return str(number) if isinstance(number, (int, float)) else text
 
     def written(self, path: Path) -> str:
         """Return the text of a value in the source; "" if it does not exist."""
@@ -236,6 +261,13 @@ class SourceTree:
         if node is not None:
             self._taken.add(path)
             self.ledger.mapped(self._raw.chunk.span(node).line, shown_path(path), None, "it is empty")
+
+
+def _boolean(text: str) -> bool | None:
+    """Return the boolean that a plain scalar is for YAML 1.1, which these tools read."""
+    if re.match(_BOOLEAN, text) is None:
+        return None
+    return text.lower() in ("true", "yes", "on")
 
 
 def _note_of(path: Path, notes: Mapping[str, str]) -> str:

@@ -114,7 +114,7 @@ class TaskFields:
             for name in self.tree.keys(path):
                 if re.match(without, name) is not None:
                     continue
-                value = self.tree.text((*path, name))
+                value = self.tree.python_text((*path, name))
                 if value is not None and is_env_name(name) and _INTERPOLATED not in value:
                     self._variable((*path, name), name, value)
                 elif value is not None:
@@ -131,6 +131,8 @@ class TaskFields:
 
     def _variable(self, path: Path, name: str, value: str) -> None:
         field, note = take_variable(self.draft, name, value, self.tree.line(path))
+        if note is None and self.tree.text(path) not in (value, f"{name}={value}"):
+            self.tree.mapped(path, field, f"YAML reads `{self.tree.text(path)}`, and the tool sets `{value}`")
         self.tree.taken(path, field, note)
 
     @property

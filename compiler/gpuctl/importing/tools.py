@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from textwrap import dedent
 from typing import NamedTuple
 
 from gpuctl.frontend.source import Source
@@ -86,11 +87,12 @@ def find_importer(source: Source, tool: str | None) -> Importer:
     """
     if tool is not None:
         return IMPORTERS[tool]
-    found = next((item for item in IMPORTERS.values() if item.is_its(source.text)), None)
+    text = dedent(source.text)
+    found = next((item for item in IMPORTERS.values() if item.is_its(text)), None)
     if found is None:
-        kind = re.search(r"(?m)^kind:[ \t]*[\"']?([A-Z]\w*)", source.text)
+        kind = re.search(r"(?m)^kind:[ \t]*[\"']?([A-Z]\w*)", text)
         if kind is not None:
-            line = source.text.count("\n", 0, kind.start()) + 1
+            line = text.count("\n", 0, kind.start()) + 1
             hint = f"manifests of these kinds are imported: {', '.join(KINDS)}; `gpuctl new` starts a document"
             raise Unreadable(line, f"no import reads the kind `{kind[1]}`", hint)
         hint = f"name the tool with --from: {', '.join(IMPORTERS)}"

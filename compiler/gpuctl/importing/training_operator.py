@@ -12,7 +12,7 @@ from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import take_annotations, take_labels, take_metadata
-from gpuctl.importing.pod_fields import DEVICES, PodFields, is_same
+from gpuctl.importing.pod_fields import DEVICES, HOST_NAME, PodFields, is_same
 from gpuctl.importing.restart_policies import take_restarts
 from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
@@ -183,7 +183,7 @@ def _defaults(tree: SourceTree, values: Mapping[str, str]) -> None:
 
 def _suspended(tree: SourceTree, path: Path, draft: Draft) -> None:
     """Take the mark of a job that Kueue starts."""
-    if tree.text(path) == "true" and draft.get("resources.queue") is not None:
+    if tree.flag(path) and draft.get("resources.queue") is not None:
         tree.mapped(path, "resources.queue", "Kueue starts the job")
 
 
@@ -269,7 +269,7 @@ def _host_names(tree: SourceTree, draft: Draft) -> list[str]:
     text = " ".join([*(draft.get("environment.command") or []), *(draft.get("environment.args") or [])])
     found = re.findall(rf"(?<![\w-]){re.escape(name)}-(?:master|worker)-\d+\b", text) if name else []
     notes = [f"no pod is called `{pod}`: the address of the first node is `MASTER_ADDR`" for pod in found]
-    is_named = re.search(r"\$\(\s*hostname\b|`\s*hostname\b|\$\{?HOSTNAME\b", text) is not None
+    is_named = re.search(HOST_NAME, text) is not None
     return [*notes, *(["pods have other host names: the number of a node is `NODE_RANK`"] if is_named else [])]
 
 

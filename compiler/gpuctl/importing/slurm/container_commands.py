@@ -170,6 +170,9 @@ def container_program(body: BodyState, words: Sequence[BodyWord], srun: SrunOpti
     srun.take_image(SlurmOption("container-image", image, image, line), is_file=is_file)
     if known[start.program].startswith("-"):
         body.entrypoint_lines.append(lines)
+    elif tool is _DOCKER and all(name != "--entrypoint" for _, name, _ in start.options):
+        note = "an entrypoint of the image is not started: `environment.args` in place of `command` does that"
+        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
     elif tool is _APPTAINER and "run" in known[: start.image]:
         note = "`run` also starts the entrypoint of the image: `environment.args` in place of `command` does that"
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)

@@ -26,6 +26,7 @@ _SET_IN_SHELL = frozenset(_USUAL.split()) | RESERVED_ENV
 _USED = r"(?<!\\)\$\{?([A-Za-z_]\w*)\b(?!:?[-=+])"
 _LOOP = r"(?m)^[ \t]*for[ \t]+\w+[ \t]+in[ \t][^\n]*"
 _ARGUMENT = r"(?<![\\\w])\$(?:[1-9@*#]|\{[1-9@*][^}]*\})"
+_FUNCTION_ON_A_LINE = r"(?m)^[ \t]+(?:function[ \t]+[\w:.-]+|[\w:.-]+[ \t]*\([ \t]*\))[ \t]*\{[^\n]*\}[ \t]*$"
 _OWN_FILE = r"(?<![\\\w])\$(?:0\b|\{0[^}]*\}|\{BASH_SOURCE(?:\[0\])?[^}]*\})"
 _SHELL_SCRIPT = r"(?:\S*/)?(?:bash|sh|zsh)(?: -\S+)* -\w*c\Z"
 _LONGEST_SHELL = 200
@@ -104,9 +105,12 @@ class ScriptLines:
 
     def note_arguments(self) -> None:
         """Note the arguments of the script, which are not in the file."""
-        defined = [item for item in self.statements if item.defines_function(self.body.text)]
+        text = self.body.text
+        defined = [range(item.start, item.end) for item in self.statements if item.defines_function(text)]
+        # Those of a condition are no statements of their own.
+        defined += [range(*match.span()) for match in re.finditer(_FUNCTION_ON_A_LINE, text)]
         inside = {
-            line for item in defined for line in range(self.body.line(item.start), self.body.line(item.end - 1) + 1)
+            line for item in defined for line in range(self.body.line(item.start), self.body.line(item.stop - 1) + 1)
         }
         for number, text in self.unquoted():
             match = re.search(_ARGUMENT, text) if number not in inside else None
