@@ -26,16 +26,9 @@ ERROR, WARNING = Severity.ERROR, Severity.WARNING
 
 def queue_capacity(documents: Sequence[Document], settings: Settings) -> Iterator[Diagnostic]:
     """Report each job that requests more than Kueue ever admits in the queue of its namespace."""
-    quotas = _queue_quotas(documents)
-    for document in documents:
-        model = document.model
-        if not isinstance(model, Workload) or document.namespace not in quotas:
-            continue
-        if settings.queue_of_job(model) not in (None, DEFAULT_QUEUE):
-            continue
+    for document, model, quota, entry in _jobs_with_queues(documents, settings):
         if settings.queue_of_job(model) is None:
             yield from check_pods(document, model, lambda view, part: alternatives_in_queue(view, part, settings))
-        quota, entry = quotas[document.namespace]
         problem = (
             _without_quota(document, model, entry, settings)
             or _type_without_quota(document, model, entry)
@@ -53,15 +46,8 @@ def types_beyond_pool(
     documents: Sequence[Document], pools: Mapping[str, DeclaredPool], settings: Settings
 ) -> Iterator[Diagnostic]:
     """Warn of jobs of any GPU type that Kueue may admit on a type that their pool does not have."""
-    quotas = _queue_quotas(documents)
-    for document in documents:
-        model = document.model
-        if not isinstance(model, Workload) or document.namespace not in quotas:
-            continue
-        if settings.queue_of_job(model) not in (None, DEFAULT_QUEUE):
-            continue
-        types = quotas[document.namespace][1].gpu_types or {}
-        yield from check_pods(document, model, partial(_types_beyond, types=types, pools=pools))
+    for document, model, _, entry in _jobs_with_queues(documents, settings):
+        yield from check_pods(document, model, partial(_types_beyond, types=entry.gpu_types or {}, pools=pools))
 
 
 def _types_beyond(
@@ -87,13 +73,22 @@ def _types_beyond(
         yield document.diagnostic(WARNING, "GPU437", message, ("resources", "pool"), hint)
 
 
-def _queue_quotas(documents: Sequence[Document]) -> dict[str, tuple[Document, QuotaEntry]]:
-    return {
+def _jobs_with_queues(
+    documents: Sequence[Document], settings: Settings
+) -> Iterator[tuple[Document, Job, Document, QuotaEntry]]:
+    """Yield each job that is in the queue of its namespace, with the quota that defines the queue and its entry."""
+    quotas = {
         namespace: (document, entry)
         for document in documents
         if document.model.kind == "quota"
         for namespace, entry in document.model.entries.items()
     }
+    for document in documents:
+        model = document.model
+        if not isinstance(model, Workload) or document.namespace not in quotas:
+            continue
+        if settings.queue_of_job(model) in (None, DEFAULT_QUEUE):
+            yield document, model, *quotas[document.namespace]
 
 
 Problem = tuple[Document, str, Sentence, tuple[str | int, ...], Sentence]

@@ -10,7 +10,7 @@ from gpuctl.capacity.kueue.cohorts import ZERO, FlavorResource
 from gpuctl.capacity.kueue.queue_quota import QueueHeadroom, QuotaNode, lacking, queue_quota, quota_trees
 from gpuctl.capacity.kueue.queue_state import ClusterQueueRules, QueuedJob, QueueState
 from gpuctl.capacity.scheduler.scheduler_model import amount_of
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.selectors import Labels, selector_matches
@@ -133,7 +133,17 @@ def queue_wait(path: QueuePath, found: Iterable[QueueHeadroom], ahead: int) -> Q
 
 
 def _lack(resource: str, rooms: Sequence[QueueHeadroom]) -> str:
-    parts: list[str] = []
+    return say(
+        "it asks for {asked} {resource}, {parts}",
+        asked=format_amount(resource, rooms[0].asked),
+        resource=resource,
+        parts=flavor_rooms(resource, rooms),
+    )
+
+
+def flavor_rooms(resource: str, rooms: Iterable[QueueHeadroom]) -> list[Sentence]:
+    """Return how much of a resource each flavor has free."""
+    parts = []
     for room in rooms:
         free, used, nominal = (
             format_amount(resource, amount or ZERO) for amount in (room.free, room.used, room.nominal)
@@ -147,9 +157,4 @@ def _lack(resource: str, rooms: Sequence[QueueHeadroom]) -> str:
                 nominal=nominal,
             )
         )
-    return say(
-        "it asks for {asked} {resource}, {parts}",
-        asked=format_amount(resource, rooms[0].asked),
-        resource=resource,
-        parts=parts,
-    )
+    return parts

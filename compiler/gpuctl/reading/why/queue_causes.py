@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from gpuctl.capacity.kueue.cohorts import ZERO
-from gpuctl.capacity.kueue.queue_messages import QueuePath
+from gpuctl.capacity.kueue.queue_messages import QueuePath, flavor_rooms
 from gpuctl.capacity.kueue.queue_quota import QueueHeadroom
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.objects.api_resources import Object
@@ -165,25 +165,13 @@ def _why(admission: Object, place: QueuePosition) -> Iterator[Sentence]:
 
 def _lacks(place: QueuePosition, resource: str) -> Sentence:
     rooms = [room for room in place.short if room.slot.resource == resource]
-    parts = []
-    for room in rooms:
-        free, used = format_amount(resource, room.free or room.asked * 0), format_amount(resource, room.used)
-        parts.append(
-            say(
-                "{free} free in flavor {flavor} ({used} of {nominal} used)",
-                free=free,
-                flavor=room.slot.flavor,
-                used=used,
-                nominal=format_amount(resource, room.nominal),
-            )
-        )
     asked, largest = format_amount(resource, rooms[0].asked), format_amount(resource, rooms[0].largest)
     return say(
         "it asks for {asked} {resource}{at_once}, {parts}{lent}",
         asked=asked,
         resource=resource,
         at_once="" if largest == asked else say(" ({amount} of one flavor)", amount=largest),
-        parts=parts,
+        parts=flavor_rooms(resource, rooms),
         lent=say(", with what cohort {cohort} lends", cohort=place.cohort) if place.cohort else "",
     )
 
