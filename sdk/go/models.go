@@ -571,33 +571,36 @@ type JobCause struct {
 	Also     []OtherCause   `json:"also"`
 }
 
-// JobDescription: A job, with its document and pods. `status` is the phase.
+// JobDescription: A job, with its document and pods.
 type JobDescription struct {
-	JobID       string  `json:"jobId"`
-	Name        string  `json:"name"`
-	Namespace   string  `json:"namespace"`
-	Kind        string  `json:"kind"`
+	// Id of the job.
+	JobID     string `json:"jobId"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	// Phase of the job.
+	Status string `json:"status"`
+	// Details of the status; null without any.
+	Reason *string `json:"reason"`
+	Pool   *string `json:"pool"`
+	// The user who applied the job last; null if unknown.
+	AppliedBy   *string `json:"appliedBy"`
+	CreatedAt   *string `json:"createdAt"`
+	StartedAt   *string `json:"startedAt"`
 	Version     *string `json:"version"`
 	Description *string `json:"description"`
 	// The document, without credentials; null if no document describes the changed objects.
 	YAMLContent *string `json:"yamlContent"`
-	Status      string  `json:"status"`
 	Phase       string  `json:"phase"`
-	Reason      *string `json:"reason"`
 	// Ready pods, of the pods that the job should have.
-	Ready    string  `json:"ready"`
-	Pool     *string `json:"pool"`
-	Priority *string `json:"priority"`
-	// The user who applied it last; null if unknown.
-	AppliedBy *string      `json:"appliedBy"`
+	Ready     string       `json:"ready"`
+	Priority  *string      `json:"priority"`
 	Resources JobResources `json:"resources"`
 	// The roles of a training; null for a job without roles.
 	Roles []JobRole `json:"roles"`
 	// Number of nodes of an elastic training; null for other jobs.
 	Nodes        *ElasticNodes `json:"nodes"`
 	Metrics      JobMetrics    `json:"metrics"`
-	CreatedAt    *string       `json:"createdAt"`
-	StartedAt    *string       `json:"startedAt"`
 	K8sResources JobObjects    `json:"k8sResources"`
 	Images       []string      `json:"images"`
 	// Null for a job without a schedule.
@@ -607,31 +610,33 @@ type JobDescription struct {
 
 // JobDetails: The full description of a job.
 type JobDetails struct {
-	JobID       string  `json:"jobId"`
-	Name        string  `json:"name"`
-	Namespace   string  `json:"namespace"`
-	Kind        string  `json:"kind"`
+	// Id of the job.
+	JobID     string `json:"jobId"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	Status    string `json:"status"`
+	// Details of the status; null without any.
+	Reason *string `json:"reason"`
+	Pool   *string `json:"pool"`
+	// The user who applied the job last; null if unknown.
+	AppliedBy   *string `json:"appliedBy"`
+	CreatedAt   *string `json:"createdAt"`
+	StartedAt   *string `json:"startedAt"`
 	Version     *string `json:"version"`
 	Description *string `json:"description"`
 	// The document, without credentials; null if no document describes the changed objects.
 	YAMLContent *string `json:"yamlContent"`
-	Status      string  `json:"status"`
 	Phase       string  `json:"phase"`
-	Reason      *string `json:"reason"`
 	// Ready pods, of the pods that the job should have.
-	Ready    string  `json:"ready"`
-	Pool     *string `json:"pool"`
-	Priority *string `json:"priority"`
-	// The user who applied it last; null if unknown.
-	AppliedBy *string      `json:"appliedBy"`
+	Ready     string       `json:"ready"`
+	Priority  *string      `json:"priority"`
 	Resources JobResources `json:"resources"`
 	// The roles of a training; null for a job without roles.
 	Roles []JobRole `json:"roles"`
 	// Number of nodes of an elastic training; null for other jobs.
 	Nodes        *ElasticNodes `json:"nodes"`
 	Metrics      *JobMetrics   `json:"metrics"`
-	CreatedAt    *string       `json:"createdAt"`
-	StartedAt    *string       `json:"startedAt"`
 	K8sResources JobObjects    `json:"k8sResources"`
 	Images       []string      `json:"images"`
 	// Null for a job without a schedule.
@@ -687,24 +692,25 @@ type JobDocuments struct {
 
 // JobItem: An item of `GET /jobs`.
 type JobItem struct {
-	JobID     string  `json:"jobId"`
-	Name      string  `json:"name"`
-	Namespace string  `json:"namespace"`
-	Kind      string  `json:"kind"`
-	Pool      *string `json:"pool"`
+	// Id of the job.
+	JobID     string `json:"jobId"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
 	// Phase of the job.
 	Status string `json:"status"`
-	// The status that `gpuctl get jobs` shows, such as Queued of a pending job.
-	StatusWord string `json:"statusWord"`
 	// Details of the status; null without any.
 	Reason *string `json:"reason"`
-	// Total GPUs of its pods.
-	GPU       int64   `json:"gpu"`
-	GPUType   *string `json:"gpuType"`
+	Pool   *string `json:"pool"`
+	// The user who applied the job last; null if unknown.
+	AppliedBy *string `json:"appliedBy"`
 	CreatedAt *string `json:"createdAt"`
 	StartedAt *string `json:"startedAt"`
-	// The user who applied it last; null if unknown.
-	AppliedBy *string `json:"appliedBy"`
+	// GPUs of the pod, or of all pods of the job.
+	GPU     int64   `json:"gpu"`
+	GPUType *string `json:"gpuType"`
+	// The status that `gpuctl get jobs` shows, such as Queued of a pending job.
+	StatusWord string `json:"statusWord"`
 	// Progress from the training's log, percent; null if the log has none.
 	Progress *int64 `json:"progress"`
 	// Name of its main object: with a hash if a GitOps controller applies the job.
@@ -752,27 +758,29 @@ type JobPage struct {
 // JobPod: A pod of the job: a row of `gpuctl get jobs -o json`, and the number of restarts of its containers.
 type JobPod struct {
 	// Id of the job.
-	JobID string `json:"jobId"`
-	// Name of the pod.
-	Pod       string  `json:"pod"`
-	Name      string  `json:"name"`
-	Namespace string  `json:"namespace"`
-	Kind      string  `json:"kind"`
-	Status    string  `json:"status"`
-	Phase     string  `json:"phase"`
-	Ready     string  `json:"ready"`
-	Node      *string `json:"node"`
-	IP        *string `json:"ip"`
-	CreatedAt *string `json:"createdAt"`
-	StartedAt *string `json:"startedAt"`
-	Pool      *string `json:"pool"`
-	GPU       int64   `json:"gpu"`
-	GPUType   *string `json:"gpuType"`
-	Priority  *string `json:"priority"`
+	JobID     string `json:"jobId"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	Status    string `json:"status"`
+	// Details of the status; null without any.
+	Reason *string `json:"reason"`
+	Pool   *string `json:"pool"`
 	// The user who applied the job last; null if unknown.
 	AppliedBy *string `json:"appliedBy"`
-	Reason    *string `json:"reason"`
-	Restarts  int64   `json:"restarts"`
+	CreatedAt *string `json:"createdAt"`
+	StartedAt *string `json:"startedAt"`
+	// GPUs of the pod, or of all pods of the job.
+	GPU     int64   `json:"gpu"`
+	GPUType *string `json:"gpuType"`
+	// Name of the pod.
+	Pod      string  `json:"pod"`
+	Phase    string  `json:"phase"`
+	Ready    string  `json:"ready"`
+	Node     *string `json:"node"`
+	IP       *string `json:"ip"`
+	Priority *string `json:"priority"`
+	Restarts int64   `json:"restarts"`
 }
 
 // JobResources: The resource requests of one pod.
@@ -1049,26 +1057,28 @@ type LedgerRowsAfter struct {
 // ListedPod: An item of `GET /pods`: a pod; with `pod` null, a job without pods or the missing pods of a job.
 type ListedPod struct {
 	// Id of the job.
-	JobID string `json:"jobId"`
-	// Name of the pod; null in the row of a job.
-	Pod       *string `json:"pod"`
-	Name      string  `json:"name"`
-	Namespace string  `json:"namespace"`
-	Kind      string  `json:"kind"`
-	Status    string  `json:"status"`
-	Phase     string  `json:"phase"`
-	Ready     string  `json:"ready"`
-	Node      *string `json:"node"`
-	IP        *string `json:"ip"`
-	CreatedAt *string `json:"createdAt"`
-	StartedAt *string `json:"startedAt"`
-	Pool      *string `json:"pool"`
-	GPU       int64   `json:"gpu"`
-	GPUType   *string `json:"gpuType"`
-	Priority  *string `json:"priority"`
+	JobID     string `json:"jobId"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	Status    string `json:"status"`
+	// Details of the status; null without any.
+	Reason *string `json:"reason"`
+	Pool   *string `json:"pool"`
 	// The user who applied the job last; null if unknown.
 	AppliedBy *string `json:"appliedBy"`
-	Reason    *string `json:"reason"`
+	CreatedAt *string `json:"createdAt"`
+	StartedAt *string `json:"startedAt"`
+	// GPUs of the pod, or of all pods of the job.
+	GPU     int64   `json:"gpu"`
+	GPUType *string `json:"gpuType"`
+	// Name of the pod; null in the row of a job.
+	Pod      *string `json:"pod"`
+	Phase    string  `json:"phase"`
+	Ready    string  `json:"ready"`
+	Node     *string `json:"node"`
+	IP       *string `json:"ip"`
+	Priority *string `json:"priority"`
 	// Name of the job's main object: with a hash if a GitOps controller applies the job.
 	ObjectName *string `json:"objectName"`
 	// The uid of the job's main object, or of its oldest pod if only pods are left.

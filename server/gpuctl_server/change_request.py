@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuctl.apply.plan.confirmations import all_confirmed
 from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.plan.repeated_questions import all_confirmed
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact

@@ -76,7 +76,7 @@ def metrics_over_time(
 def job_metrics(service: Service, item: ListedJob) -> JobMetrics:
     """Return current metrics of a job, within a time limit. They may be some seconds old."""
     prometheus = service.prometheus
-    if prometheus is None or item.row.status.phase != "running":
+    if prometheus is None or item.row.state.phase != "running":
         return JobMetrics()
     queries, values = metric_queries(service), _names(item)
     deadline = time.monotonic() + _SOON

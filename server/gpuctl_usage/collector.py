@@ -37,7 +37,7 @@ from gpuctl_usage.hour_rollup import LOG, hour_of
 from gpuctl_usage.leader_election import hold_leadership
 from gpuctl_usage.prometheus import PrometheusProblem
 from gpuctl_usage.rollup.hour import reach
-from gpuctl_usage.rollup.shared_cards import mark_process_metrics
+from gpuctl_usage.rollup.process_metrics import mark_process_metrics
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.store.leases import LeaseLost
 from gpuctl_usage.usage_settings import UsageSettings

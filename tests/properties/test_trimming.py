@@ -237,7 +237,7 @@ def of_jobs(objects: list[Object]) -> list[Any]:
         scaler = next(iter(of_kind(beside, "HorizontalPodAutoscaler")), None)
         facts = job_facts(job, of_kind(beside, "Service"), scaler, NAMES, SETTINGS)
         described = job_description(facts.row.job_id, facts, JobMetrics(), facts.resources["gpuType"])
-        told += [described.model_dump(), facts.row.status.word, facts.conditions, job_id(job)]
+        told += [described.model_dump(), facts.row.state.word, facts.conditions, job_id(job)]
         listed_job = ListedJob(job_id(job), job, facts.row)
         speaker = _logging_pod(listed_job)
         told.append(None if speaker is None else speaker["metadata"]["uid"])

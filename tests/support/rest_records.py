@@ -249,7 +249,11 @@ def _without_times(target: str) -> str:
 
 
 def comparable(text: str) -> str:
-    """Return output without what differs from one run to the next: times, ages, widths of columns and addresses."""
+    """Return output without what differs from one run to the next: times, ages, widths of columns and addresses. The
+    keys of a JSON object have no order.
+    """
+    if text.startswith("{"):
+        text = json.dumps(json.loads(text), ensure_ascii=False, indent=1, sort_keys=True)
     text = re.sub(r"http://127\.0\.0\.1:\d+", "URL", text)
     text = re.sub(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?(?:Z| UTC)?", "TIME", text)
     text = re.sub(r"\b(?:\d+[dhms])+\b", "AGE", text)

@@ -51,7 +51,7 @@ def test_row_shows_progress_and_running_pods() -> None:
     pods = [pod("train-50-a", "Running"), pod("train-51-b", "Pending"), pod("train-3-c", "Succeeded")]
     row = job_row(Job(Identity("team", "train", "training"), workload, pods), platform_keys(Settings(), KEYS))
     assert row.ready == "37/100 (2 failed)"
-    assert row.status == ("Running", "running", "37/100 (2 failed) succeeded, 1 of 8 pods run")
+    assert row.state == ("Running", "running", "37/100 (2 failed) succeeded, 1 of 8 pods run")
 
 
 def test_ended_pods_of_an_array_are_not_missing() -> None:
@@ -64,7 +64,7 @@ def test_failed_array_names_its_indexes() -> None:
     failed = {"type": "Failed", "status": "True", "reason": "FailedIndexes", "message": "Job has failed indexes"}
     workload = array(10, 8, {"succeeded": 8, "failedIndexes": "3,7", "conditions": [failed]})
     row = job_row(Job(Identity("team", "train", "training"), workload), platform_keys(Settings(), KEYS))
-    assert row.status.reason == "FailedIndexes: Job has failed indexes: indexes 3,7"
+    assert row.state.reason == "FailedIndexes: Job has failed indexes: indexes 3,7"
 
 
 def answer(*nodes: Object, pods: list[Object] | None = None, **asked: Any) -> Fit:

@@ -53,7 +53,7 @@ def pod(name: str, of: str) -> Object:
 def rows(*objects: Object, pods: tuple[Object, ...] = ()) -> list[tuple[str | None, str]]:
     """The pod and the status of each row."""
     jobs = group_by_job([cron_job(), *objects], pods, KEYS)
-    return [(row.pod, row.status.word) for row in rows_of_jobs(jobs, NAMES)]
+    return [(row.pod, row.state.word) for row in rows_of_jobs(jobs, NAMES)]
 
 
 def test_idle_schedule_has_one_row_without_the_pods_of_its_runs() -> None:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gpuctl.api.base_models import SharedModel
 from gpuctl.api.job_cause_answers import JobCause, job_cause
-from gpuctl.api.job_list_answers import JobRow, row_fields
+from gpuctl.api.job_list_answers import JobFields, JobRow
 from gpuctl.language.masking import masked
 from gpuctl.language.notify_block import parse_notify
 from gpuctl.objects.elastic_jobs import node_bounds, node_count
@@ -97,13 +97,9 @@ class ElasticNodes(SharedModel):
     max: int = Field(examples=[4])
 
 
-class JobBasics(SharedModel):
+class JobBasics(JobFields):
     """A job from its own objects, without events and nodes."""
 
-    job_id: str = Field(examples=["qwen2-7b-sft-4k2p9"])
-    name: str = Field(examples=["qwen2-7b-sft"])
-    namespace: str = Field(examples=["team-a"])
-    kind: str = Field(examples=["training"])
     version: str | None = Field(None, examples=["v0.1"])
     description: str | None = Field(None, examples=["llama3"])
     yaml_content: str | None = Field(
@@ -111,15 +107,9 @@ class JobBasics(SharedModel):
         description="The document, without credentials; null if no document describes the changed objects.",
         examples=["kind: training\nversion: v0.1\n..."],
     )
-    status: str = Field(examples=["running"])
     phase: str = Field(examples=["running"])
-    reason: str | None = Field(None, examples=[None])
     ready: str = Field(description="Ready pods, of the pods that the job should have.", examples=["4/4"])
-    pool: str | None = Field(None, examples=["training-pool"])
     priority: str | None = Field(None, examples=["high"])
-    applied_by: str | None = Field(
-        None, description="The user who applied it last; null if unknown.", examples=["anna"]
-    )
     resources: JobResources = Field(description="Requests of one pod; of the largest role, if the job has roles.")
     roles: list[JobRole] | None = Field(
         None, description="The roles of a training; null for a job without roles.", examples=[None]
@@ -128,8 +118,6 @@ class JobBasics(SharedModel):
         None, description="Number of nodes of an elastic training; null for other jobs.", examples=[None]
     )
     metrics: JobMetrics | None = None
-    created_at: str | None = Field(None, examples=["2024-06-01T10:00:00Z"])
-    started_at: str | None = Field(None, examples=["2024-06-01T10:05:00Z"])
     k8s_resources: JobObjects = Field(alias="k8sResources")
     images: list[str] = Field(examples=[["registry.example.com/llama-factory-deepspeed:v0.8.0"]])
     schedule: JobSchedule | None = Field(None, description="Null for a job without a schedule.", examples=[None])
@@ -142,8 +130,9 @@ class JobBasics(SharedModel):
 
 
 class JobDescription(JobBasics):
-    """A job, with its document and pods. ``status`` is the phase."""
+    """A job, with its document and pods."""
 
+    status: str = Field(description="Phase of the job.", examples=["running"])
     metrics: JobMetrics
 
 
@@ -281,26 +270,18 @@ def uid_of(detail: JobDetail) -> str | None:
 
 def _basics(facts: JobFacts) -> dict[str, Any]:
     """Return the fields of :class:`JobBasics`."""
-    identity, workload, row = facts.job.identity, facts.job.workload, facts.row
+    workload, row = facts.job.workload, facts.row
     return {
-        "job_id": row.job_id,
-        "name": identity.name,
-        "namespace": identity.namespace,
-        "kind": identity.kind,
+        **JobFields.values(row),
         "version": (facts.document or {}).get("version"),
         "description": facts.description,
         "yaml_content": facts.text,
-        "status": row.status.word,
-        "phase": row.status.phase,
-        "reason": row.status.reason or None,
+        "phase": row.phase,
         "ready": row.ready,
-        "pool": row.pool,
         "priority": row.priority,
-        "applied_by": row.applied_by,
         "resources": JobResources.model_validate(facts.resources),
         "roles": [JobRole.model_validate(role) for role in facts.roles] or None,
         "nodes": _nodes(facts.job),
-        "created_at": row.created_at,
         "started_at": facts.started_at,
         "k8s_resources": JobObjects(
             kind=workload["kind"] if workload is not None else None,
@@ -309,7 +290,7 @@ def _basics(facts: JobFacts) -> dict[str, Any]:
         ),
         "images": facts.images,
         "schedule": _schedule(facts.job),
-        "pods": [JobPod(**row_fields(pod), restarts=facts.restarts[pod.pod or ""]) for pod in facts.pods],
+        "pods": [JobPod(**JobRow.values(pod), restarts=facts.restarts[pod.pod or ""]) for pod in facts.pods],
     }
 
 

@@ -11,31 +11,46 @@ from gpuctl.api.base_models import SharedModel
 from gpuctl.reading.jobs.job_rows import JobTableRow
 
 
-class JobRow(SharedModel):
-    """A pod of a job, or a job. ``ready`` counts the containers of a pod, or the pods of a job."""
+class JobFields(SharedModel):
+    """What lists and details of jobs have in common. Its values are attributes of :class:`JobTableRow`."""
 
     job_id: str = Field(description="Id of the job.", examples=["qwen2-7b-sft-4k2p9"])
-    pod: str | None = Field(
-        None, description="Name of the pod; null in the row of a job.", examples=["qwen2-7b-sft-x7k2p"]
-    )
     name: str = Field(examples=["qwen2-7b-sft"])
     namespace: str = Field(examples=["team-a"])
     kind: str = Field(examples=["training"])
     status: str = Field(examples=["Running"])
+    reason: str | None = Field(None, description="Details of the status; null without any.", examples=[None])
+    pool: str | None = Field(None, examples=["training-pool"])
+    applied_by: str | None = Field(
+        None, description="The user who applied the job last; null if unknown.", examples=["anna"]
+    )
+    created_at: str | None = Field(None, examples=["2024-06-01T10:00:00Z"])
+    started_at: str | None = Field(None, examples=["2024-06-01T10:05:00Z"])
+
+    @classmethod
+    def values(cls, row: JobTableRow) -> dict[str, Any]:
+        """Return the values of the fields, by name, of a row."""
+        return dict(cls.model_validate(row))
+
+
+class ListedFields(JobFields):
+    """What all lists of jobs have."""
+
+    gpu: int = Field(description="GPUs of the pod, or of all pods of the job.", examples=[4])
+    gpu_type: str | None = Field(None, examples=["a100-80g"])
+
+
+class JobRow(ListedFields):
+    """A pod of a job, or a job. ``ready`` counts the containers of a pod, or the pods of a job."""
+
+    pod: str | None = Field(
+        None, description="Name of the pod; null in the row of a job.", examples=["qwen2-7b-sft-x7k2p"]
+    )
     phase: str = Field(examples=["running"])
     ready: str = Field(examples=["1/1"])
     node: str | None = Field(None, examples=["node-1"])
     ip: str | None = Field(None, examples=["10.0.0.7"])
-    created_at: str | None = Field(None, examples=["2024-06-01T10:00:00Z"])
-    started_at: str | None = Field(None, examples=["2024-06-01T10:05:00Z"])
-    pool: str | None = Field(None, examples=["training-pool"])
-    gpu: int = Field(examples=[4])
-    gpu_type: str | None = Field(None, examples=["a100-80g"])
     priority: str | None = Field(None, examples=["high"])
-    applied_by: str | None = Field(
-        None, description="The user who applied the job last; null if unknown.", examples=["anna"]
-    )
-    reason: str | None = Field(None, examples=[None])
 
 
 class SweepRow(JobRow):
@@ -104,25 +119,12 @@ class GpusOfJobs(SharedModel):
     notes: list[str] = Field([], description="Notes about objects that could not be read.", examples=[[]])
 
 
-class JobItem(SharedModel):
+class JobItem(ListedFields):
     """An item of ``GET /jobs``."""
 
-    job_id: str = Field(examples=["qwen2-7b-sft-4k2p9"])
-    name: str = Field(examples=["qwen2-7b-sft"])
-    namespace: str = Field(examples=["team-a"])
-    kind: str = Field(examples=["training"])
-    pool: str | None = Field(None, examples=["training-pool"])
     status: str = Field(description="Phase of the job.", examples=["running"])
     status_word: str = Field(
         description="The status that `gpuctl get jobs` shows, such as Queued of a pending job.", examples=["Running"]
-    )
-    reason: str | None = Field(None, description="Details of the status; null without any.", examples=[None])
-    gpu: int = Field(description="Total GPUs of its pods.", examples=[4])
-    gpu_type: str | None = Field(None, examples=["a100-80g"])
-    created_at: str | None = Field(None, examples=["2024-06-01T10:00:00Z"])
-    started_at: str | None = Field(None, examples=["2024-06-01T10:05:00Z"])
-    applied_by: str | None = Field(
-        None, description="The user who applied it last; null if unknown.", examples=["anna"]
     )
     progress: int | None = Field(
         None, description="Progress from the training's log, percent; null if the log has none.", examples=[65]
@@ -140,27 +142,16 @@ class JobPage(SharedModel):
     items: list[JobItem]
 
 
-def job_row(row: JobTableRow) -> JobRow:
-    """Return a row in the form of ``-o json``."""
-    return JobRow(**row_fields(row))
-
-
 def job_rows(rows: Iterable[JobTableRow]) -> JobRows:
     """Return a list of rows in the form of ``-o json``."""
-    items = list(map(job_row, rows))
+    items = list(map(JobRow.model_validate, rows))
     return JobRows(items=items, total=len(items))
 
 
 def sweep_rows(sweep: str, rows: Iterable[JobTableRow]) -> SweepRows:
     """Return the jobs of a sweep in the form of ``-o json``."""
-    items = [SweepRow(**row_fields(row), sweep_values=dict(row.sweep_values or {})) for row in rows]
+    items = [SweepRow(**JobRow.values(row), sweep_values=dict(row.sweep_values or {})) for row in rows]
     return SweepRows(sweep=sweep, items=items, total=len(items))
-
-
-def listed_pod(row: JobTableRow) -> ListedPod:
-    """Return a row in the form of ``GET /pods``."""
-    values = dict(row.sweep_values) if row.sweep_values is not None else None
-    return ListedPod(**row_fields(row), object_name=row.identity.object_name, uid=row.uid, sweep_values=values)
 
 
 def job_item(job_id: str, row: JobTableRow, progress: int | None, gpu_type: str | None) -> JobItem:
@@ -168,30 +159,5 @@ def job_item(job_id: str, row: JobTableRow, progress: int | None, gpu_type: str 
 
     :param progress: percent.
     """
-    fields = {**row_fields(row), "job_id": job_id, "status": row.status.phase, "gpu_type": gpu_type}
-    name = row.identity.object_name
-    return JobItem(**fields, status_word=row.status.word, progress=progress, object_name=name)
-
-
-def row_fields(row: JobTableRow) -> dict[str, Any]:
-    """Return the fields of :class:`JobRow`."""
-    return {
-        "job_id": row.job_id,
-        "pod": row.pod,
-        "name": row.identity.name,
-        "namespace": row.identity.namespace,
-        "kind": row.identity.kind,
-        "status": row.status.word,
-        "phase": row.status.phase,
-        "ready": row.ready,
-        "node": row.node,
-        "ip": row.ip,
-        "created_at": row.created_at,
-        "started_at": row.started_at,
-        "pool": row.pool,
-        "gpu": row.gpu,
-        "gpu_type": row.gpu_type,
-        "priority": row.priority,
-        "applied_by": row.applied_by,
-        "reason": row.status.reason or None,
-    }
+    fields = {**ListedFields.values(row), "job_id": job_id, "status": row.phase, "gpu_type": gpu_type}
+    return JobItem(**fields, status_word=row.status, progress=progress, object_name=row.object_name)

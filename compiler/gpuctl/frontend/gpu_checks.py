@@ -1,4 +1,7 @@
-"""Checks of a job's GPUs: vendor, MIG profile, share of a card, and what a job with GPUs needs besides."""
+"""Checks of a job's GPUs: vendor, MIG profile, share of a card, and what a job with GPUs needs besides.
+
+GPU types that a pool does not have: :mod:`.pool_links`.
+"""
 
 from __future__ import annotations
 

@@ -71,9 +71,14 @@ class Resources(Block):
         examples=["amd"],
     )
     cpu: PositiveQuantity | None = Field(
-        None, description="CPU cores: `8`, `0.5` or `500m`. Request and limit.", examples=["8"]
+        None,
+        description="CPU cores: `8`, `0.5` or `500m`. Request and limit. Default: none; in a namespace with a quota, "
+        "the platform's `quota.defaultRequest` as a request.",
+        examples=["8"],
     )
-    memory: Memory | None = Field(None, description="Memory: `32Gi`. Request and limit.", examples=["32Gi"])
+    memory: Memory | None = Field(
+        None, description="Memory: `32Gi`. Request and limit. Default: as of `cpu`.", examples=["32Gi"]
+    )
     shm: Memory | None = Field(
         None,
         description="Size of /dev/shm. Default with GPUs: half of memory, at most 64Gi (the container default of 64 "

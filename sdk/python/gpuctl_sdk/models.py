@@ -627,33 +627,36 @@ class JobCause(Answer):
 
 
 class JobDescription(Answer):
-    """A job, with its document and pods. ``status`` is the phase."""
+    """A job, with its document and pods."""
 
     job_id: str
+    """Id of the job."""
     name: str
     namespace: str
     kind: str
+    status: str
+    """Phase of the job."""
+    reason: str | None = None
+    """Details of the status; null without any."""
+    pool: str | None = None
+    applied_by: str | None = None
+    """The user who applied the job last; null if unknown."""
+    created_at: str | None = None
+    started_at: str | None = None
     version: str | None = None
     description: str | None = None
     yaml_content: str | None = None
     """The document, without credentials; null if no document describes the changed objects."""
-    status: str
     phase: str
-    reason: str | None = None
     ready: str
     """Ready pods, of the pods that the job should have."""
-    pool: str | None = None
     priority: str | None = None
-    applied_by: str | None = None
-    """The user who applied it last; null if unknown."""
     resources: JobResources
     roles: list[JobRole] | None = None
     """The roles of a training; null for a job without roles."""
     nodes: ElasticNodes | None = None
     """Number of nodes of an elastic training; null for other jobs."""
     metrics: JobMetrics
-    created_at: str | None = None
-    started_at: str | None = None
     k8s_resources: JobObjects = Field(alias="k8sResources")
     images: list[str]
     schedule: JobSchedule | None = None
@@ -665,30 +668,32 @@ class JobDetails(Answer):
     """The full description of a job."""
 
     job_id: str
+    """Id of the job."""
     name: str
     namespace: str
     kind: str
+    status: str
+    reason: str | None = None
+    """Details of the status; null without any."""
+    pool: str | None = None
+    applied_by: str | None = None
+    """The user who applied the job last; null if unknown."""
+    created_at: str | None = None
+    started_at: str | None = None
     version: str | None = None
     description: str | None = None
     yaml_content: str | None = None
     """The document, without credentials; null if no document describes the changed objects."""
-    status: str
     phase: str
-    reason: str | None = None
     ready: str
     """Ready pods, of the pods that the job should have."""
-    pool: str | None = None
     priority: str | None = None
-    applied_by: str | None = None
-    """The user who applied it last; null if unknown."""
     resources: JobResources
     roles: list[JobRole] | None = None
     """The roles of a training; null for a job without roles."""
     nodes: ElasticNodes | None = None
     """Number of nodes of an elastic training; null for other jobs."""
     metrics: JobMetrics | None = None
-    created_at: str | None = None
-    started_at: str | None = None
     k8s_resources: JobObjects = Field(alias="k8sResources")
     images: list[str]
     schedule: JobSchedule | None = None
@@ -748,23 +753,24 @@ class JobItem(Answer):
     """An item of ``GET /jobs``."""
 
     job_id: str
+    """Id of the job."""
     name: str
     namespace: str
     kind: str
-    pool: str | None = None
     status: str
     """Phase of the job."""
-    status_word: str
-    """The status that `gpuctl get jobs` shows, such as Queued of a pending job."""
     reason: str | None = None
     """Details of the status; null without any."""
-    gpu: int
-    """Total GPUs of its pods."""
-    gpu_type: str | None = None
+    pool: str | None = None
+    applied_by: str | None = None
+    """The user who applied the job last; null if unknown."""
     created_at: str | None = None
     started_at: str | None = None
-    applied_by: str | None = None
-    """The user who applied it last; null if unknown."""
+    gpu: int
+    """GPUs of the pod, or of all pods of the job."""
+    gpu_type: str | None = None
+    status_word: str
+    """The status that `gpuctl get jobs` shows, such as Queued of a pending job."""
     progress: int | None = None
     """Progress from the training's log, percent; null if the log has none."""
     object_name: str
@@ -819,25 +825,27 @@ class JobPod(Answer):
 
     job_id: str
     """Id of the job."""
-    pod: str
-    """Name of the pod."""
     name: str
     namespace: str
     kind: str
     status: str
+    reason: str | None = None
+    """Details of the status; null without any."""
+    pool: str | None = None
+    applied_by: str | None = None
+    """The user who applied the job last; null if unknown."""
+    created_at: str | None = None
+    started_at: str | None = None
+    gpu: int
+    """GPUs of the pod, or of all pods of the job."""
+    gpu_type: str | None = None
+    pod: str
+    """Name of the pod."""
     phase: str
     ready: str
     node: str | None = None
     ip: str | None = None
-    created_at: str | None = None
-    started_at: str | None = None
-    pool: str | None = None
-    gpu: int
-    gpu_type: str | None = None
     priority: str | None = None
-    applied_by: str | None = None
-    """The user who applied the job last; null if unknown."""
-    reason: str | None = None
     restarts: int
 
 
@@ -1141,25 +1149,27 @@ class ListedPod(Answer):
 
     job_id: str
     """Id of the job."""
-    pod: str | None = None
-    """Name of the pod; null in the row of a job."""
     name: str
     namespace: str
     kind: str
     status: str
+    reason: str | None = None
+    """Details of the status; null without any."""
+    pool: str | None = None
+    applied_by: str | None = None
+    """The user who applied the job last; null if unknown."""
+    created_at: str | None = None
+    started_at: str | None = None
+    gpu: int
+    """GPUs of the pod, or of all pods of the job."""
+    gpu_type: str | None = None
+    pod: str | None = None
+    """Name of the pod; null in the row of a job."""
     phase: str
     ready: str
     node: str | None = None
     ip: str | None = None
-    created_at: str | None = None
-    started_at: str | None = None
-    pool: str | None = None
-    gpu: int
-    gpu_type: str | None = None
     priority: str | None = None
-    applied_by: str | None = None
-    """The user who applied the job last; null if unknown."""
-    reason: str | None = None
     object_name: str | None = None
     """Name of the job's main object: with a hash if a GitOps controller applies the job."""
     uid: str | None = None

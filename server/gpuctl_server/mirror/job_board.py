@@ -58,7 +58,7 @@ class ListedJob:
         """Return the row with its reason in the language of the request: rows are computed in English."""
         job = self.job
         status = job.status(keys) if job.workload is not None else pod_status(job.pods[-1])
-        return self.row._replace(status=status)
+        return self.row._replace(state=status)
 
     def is_about(self, job: Job) -> bool:
         """Return True if the row was made from the same objects. Objects are replaced, never modified."""

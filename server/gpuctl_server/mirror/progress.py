@@ -56,7 +56,7 @@ class ProgressReader:
         """
         if item.row.identity.kind != "training":
             return None
-        if item.row.status.phase == "succeeded":
+        if item.row.state.phase == "succeeded":
             return 100
         pod = _logging_pod(item)
         if pod is None:

@@ -143,7 +143,7 @@ class Notifier:
         """Begin to post the next event of each channel that is free."""
         now = time.time()
         self._record.open(list(self._senders), now)
-        events = list(job_events(((item.job, item.row.status) for item in self._board.now().jobs), self._keys))
+        events = list(job_events(((item.job, item.row.state) for item in self._board.now().jobs), self._keys))
         settings = self._platform.notify
         for name, sender in self._senders.items():
             if not sender.is_free(now):

@@ -118,7 +118,7 @@ def _check_filters(kind: str, status: str, rows: Iterable[JobTableRow]) -> None:
     if kind and kind not in WORKLOADS:
         raise _no_such_value("kind", kind, WORKLOADS)
     known = any(Status(word, "").matches(status) for word in (*PHASES, *WORDS))
-    if status and not known and not any(row.status.matches(status) for row in rows):
+    if status and not known and not any(row.state.matches(status) for row in rows):
         raise _no_such_value("status", status, PHASES)
 
 

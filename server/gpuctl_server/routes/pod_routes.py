@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query
 
-from gpuctl.api.job_list_answers import GpusOfJobs, PodPage, listed_pod
+from gpuctl.api.job_list_answers import GpusOfJobs, ListedPod, PodPage
 from gpuctl.language.sentences import say
 from gpuctl.objects.label_names import LABEL_MAX
 from gpuctl.reading.jobs.job_rows import JobTableRow
@@ -80,7 +80,7 @@ def list_of_pods(
     named = tuple(filter(None, names.split(",")))
     query = JobQuery(named, pool, kind, status, selector, byJob, podsOnly, reasons, sweep)
     rows, statuses, notes = _listed(service, caller, query, namespace or None)
-    items = list(map(listed_pod, page_of(rows, page, pageSize)))
+    items = list(map(ListedPod.model_validate, page_of(rows, page, pageSize)))
     return PodPage(total=len(rows), items=items, statuses=statuses, notes=notes).as_json()
 
 

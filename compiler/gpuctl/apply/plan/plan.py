@@ -187,7 +187,7 @@ class Step:
 
 @dataclass
 class Plan:
-    """All steps, in the order of execution.
+    """All steps, in the order of execution. A plan has no lifetime: it is made again if an object has changed since.
 
     ``errors`` prevent execution; ``existing`` are the objects that exist though they are to be created. Missing rights
     (``lacking``) and objects that a GitOps controller manages (``tracked``) prevent it too, but not a preview.

@@ -58,7 +58,7 @@ class JobFacts:
     @property
     def started_at(self) -> str | None:
         """Return when the first container started; if the pods are gone, when the controller started the job."""
-        return self.begun or (None if self.pods or self.row.status.phase == "pending" else self.row.started_at)
+        return self.begun or (None if self.pods or self.row.state.phase == "pending" else self.row.started_at)
 
     @property
     def conditions(self) -> list[Object]:

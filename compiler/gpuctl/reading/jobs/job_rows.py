@@ -36,7 +36,8 @@ from gpuctl.reading.nodes.node_gpus import selected_gpu_type
 
 
 class JobTableRow(NamedTuple):
-    """One row of ``get jobs``: a pod, or a whole job.
+    """One row of ``get jobs``: a pod, or a whole job. Properties have the names of fields of the REST API, whose models
+    are made from them.
 
     :param uid: uid of the job, see :func:`main_uid`.
     :param pod: name of the pod; None in the row of a job.
@@ -49,7 +50,7 @@ class JobTableRow(NamedTuple):
     uid: str
     pod: str | None
     identity: Identity
-    status: Status
+    state: Status
     ready: str
     node: str | None
     ip: str | None
@@ -68,6 +69,41 @@ class JobTableRow(NamedTuple):
         return id_of_uid(self.identity, self.uid)
 
     @property
+    def name(self) -> str:
+        """Return the job's name."""
+        return self.identity.name
+
+    @property
+    def namespace(self) -> str:
+        """Return the job's namespace."""
+        return self.identity.namespace
+
+    @property
+    def kind(self) -> str:
+        """Return the job's kind, such as ``training``."""
+        return self.identity.kind
+
+    @property
+    def object_name(self) -> str:
+        """Return the name of the job's main object."""
+        return self.identity.object_name
+
+    @property
+    def status(self) -> str:
+        """Return the status as users see it, such as ``Running``."""
+        return self.state.word
+
+    @property
+    def phase(self) -> str:
+        """Return the phase, such as ``running``."""
+        return self.state.phase
+
+    @property
+    def reason(self) -> str | None:
+        """Return the details of the status; None without any."""
+        return self.state.reason or None
+
+    @property
     def pool(self) -> str | None:
         """Return the pools, separated by commas; None without a label."""
         return ",".join(self.pools) or None
@@ -75,12 +111,12 @@ class JobTableRow(NamedTuple):
     @property
     def shown_id(self) -> str:
         """Return the text of column JOB ID: the pod's name, or the name of the job's main object."""
-        return self.pod or self.identity.object_name
+        return self.pod or self.object_name
 
     @property
     def accepted_names(self) -> set[str | None]:
         """Return the names by which a user may refer to the row."""
-        return {self.job_id, self.pod, self.identity.name, self.identity.object_name}
+        return {self.job_id, self.pod, self.name, self.object_name}
 
 
 class JobFilter(NamedTuple):
@@ -95,8 +131,8 @@ class JobFilter(NamedTuple):
         """Return True if a row passes the filter."""
         return (
             (not self.pool or self.pool in row.pools)
-            and (not self.kind or row.identity.kind == self.kind)
-            and (not self.status or row.status.matches(self.status))
+            and (not self.kind or row.kind == self.kind)
+            and (not self.status or row.state.matches(self.status))
             and (not self.names or not row.accepted_names.isdisjoint(self.names))
         )
 
@@ -149,7 +185,7 @@ def missing_row(job: Job, names: PlatformKeys) -> JobTableRow | None:
     status = refused_status(job.refusal) if job.refusal else Status("Pending", "pending")
     whole = job_row(job, names._replace(claimed={}))
     return whole._replace(
-        status=status._replace(reason=_not_created(lacking, wanted_pods(main), status.reason)),
+        state=status._replace(reason=_not_created(lacking, wanted_pods(main), status.reason)),
         ready=f"0/{lacking}",
         node=None,
         ip=None,
@@ -183,7 +219,7 @@ def pod_row(
         uid=uid,
         pod=pod["metadata"]["name"],
         identity=identity,
-        status=with_lifetime(pod_status(pod), workload, [pod], names.keys),
+        state=with_lifetime(pod_status(pod), workload, [pod], names.keys),
         ready=ready_containers(pod),
         node=(pod.get("spec") or {}).get("nodeName"),
         ip=status.get("podIP"),
@@ -216,7 +252,7 @@ def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
         uid=main_uid(job),
         pod=None,
         identity=job.identity,
-        status=job.status(names.keys),
+        state=job.status(names.keys),
         ready=str(array_progress(job.active or main) or f"{_ready(job)}/{replicas(job.active or main) or _done(job)}"),
         node=",".join(nodes) or None,
         ip=next((pod["status"]["podIP"] for pod in pods if (pod.get("status") or {}).get("podIP")), None),

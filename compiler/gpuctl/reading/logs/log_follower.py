@@ -1,4 +1,4 @@
-"""Follow the logs of a job across broken streams, container restarts and replaced pods."""
+"""Follow the logs of a job whose pods come and go: one :class:`LogTail` for each container."""
 
 from __future__ import annotations
 

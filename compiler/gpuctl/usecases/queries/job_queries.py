@@ -92,7 +92,7 @@ class JobListing(NamedTuple):
     @property
     def stuck(self) -> Identity | None:
         """The job of the first row that does not run."""
-        waiting = (row.identity for row in self.rows if row.status.phase in ("pending", "failed", "unknown"))
+        waiting = (row.identity for row in self.rows if row.state.phase in ("pending", "failed", "unknown"))
         return next(waiting, None)
 
 
@@ -118,7 +118,7 @@ def list_jobs(reader: ReadContext, query: JobQuery, weighing: ReadContext | None
     if query.reasons:
         rows = list(_explained(weighing or reader, jobs, rows, query))
     wanted = query.filter
-    return JobListing([row for row in rows if wanted.matches(row)], jobs, {row.status.word for row in rows})
+    return JobListing([row for row in rows if wanted.matches(row)], jobs, {row.state.word for row in rows})
 
 
 def _explained(
@@ -132,12 +132,12 @@ def _explained(
     partial = set() if query.by_job else {job.identity for job in jobs if job.pods}
     for row in rows:
         found = reasons.get(row.identity)
-        if found is None or row.status.phase != "pending" or row.node is not None:
+        if found is None or row.state.phase != "pending" or row.node is not None:
             yield row
             continue
         is_pod = row.pod is not None
         said = found.not_scheduled if is_pod else found.not_created if row.identity in partial else found.summary
-        yield row._replace(status=row.status._replace(reason=said or row.status.reason))
+        yield row._replace(state=row.state._replace(reason=said or row.state.reason))
 
 
 def watch_jobs(reader: ReadContext, query: JobQuery) -> Iterator[list[JobTableRow]]:
@@ -210,7 +210,7 @@ def gpu_use(reader: ReadContext, jobs: Iterable[Job]) -> JobGpuUsage:
 def _asked(job: Job, labels: job_rows.PlatformKeys) -> int:
     """Return the GPUs that a job holds or waits for; 0 if it has ended, is paused or is being deleted."""
     row = job_rows.job_row(job, labels)
-    return row.gpu if row.status.phase in ("pending", "running") else 0
+    return row.gpu if row.state.phase in ("pending", "running") else 0
 
 
 def document_history(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any, NamedTuple
 
+from gpuctl.api.job_list_answers import ListedPod
 from gpuctl.kube.scope import Scope
 from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.reading.jobs.job_rows import JobTableRow
@@ -13,6 +14,8 @@ from gpuctl.reading.jobs.status import Status
 from gpuctl.usecases.service.service_client import ServiceClient
 
 _PAGE = 5000
+_SAME = tuple(sorted(set(JobTableRow._fields) & set(ListedPod.model_fields) - {"uid"}))
+"""Fields that a row and its JSON form have alike."""
 
 
 class RowPage(NamedTuple):
@@ -40,7 +43,7 @@ def pages_of_rows(service: ServiceClient, scope: Scope, parameters: Mapping[str,
     for number in count(1):
         with service.reading() as get:
             page = get("/pods", **parameters, **where, page=str(number))
-            rows, total = list(map(_row, page["items"])), int(page["total"])
+            rows, total = list(map(row_of, page["items"])), int(page["total"])
             _note(scope, page)
         yield RowPage(rows, list(page.get("statuses") or ()))
         seen += len(rows)
@@ -61,22 +64,14 @@ def _note(scope: Scope, value: Mapping[str, Any]) -> None:
         scope.note(str(note))
 
 
-def _row(item: Mapping[str, Any]) -> JobTableRow:
-    name, own = item["name"], item.get("objectName")
+def row_of(item: Mapping[str, Any]) -> JobTableRow:
+    """Return the row of an item of ``GET /pods``."""
+    found = ListedPod.model_validate(item)
+    own = found.object_name if found.object_name != found.name else None
     return JobTableRow(
-        uid=item.get("uid") or "",
-        pod=item.get("pod"),
-        identity=Identity(item["namespace"], name, item["kind"], own if own and own != name else ""),
-        status=Status(item["status"], item["phase"], item.get("reason") or ""),
-        ready=item["ready"],
-        node=item.get("node"),
-        ip=item.get("ip"),
-        created_at=item.get("createdAt"),
-        started_at=item.get("startedAt"),
-        pools=tuple(filter(None, (item.get("pool") or "").split(","))),
-        gpu=int(item["gpu"]),
-        gpu_type=item.get("gpuType"),
-        priority=item.get("priority"),
-        applied_by=item.get("appliedBy"),
-        sweep_values=item.get("sweepValues"),
+        identity=Identity(found.namespace, found.name, found.kind, own or ""),
+        state=Status(found.status, found.phase, found.reason or ""),
+        pools=tuple(filter(None, (found.pool or "").split(","))),
+        uid=found.uid or "",
+        **{name: getattr(found, name) for name in _SAME},
     )

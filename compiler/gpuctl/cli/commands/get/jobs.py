@@ -236,7 +236,7 @@ def _cells(row: JobTableRow, output_form: JobTableOptions) -> list[str]:
     node = row.node or ""
     if output_form.by_job and node.count(",") > 0:
         node = f"{node.split(',')[0]}(+{node.count(',')})"
-    cells = [row.shown_id, name, namespace, kind, row.status.word, row.ready, node, row.ip or ""]
+    cells = [row.shown_id, name, namespace, kind, row.state.word, row.ready, node, row.ip or ""]
     cells.append(age(row.created_at) if row.created_at else "")
     if output_form.output == "wide":
         cells += [
@@ -245,7 +245,7 @@ def _cells(row: JobTableRow, output_form: JobTableOptions) -> list[str]:
             row.gpu_type or "",
             row.priority or "",
             row.applied_by or "",
-            row.status.reason,
+            row.state.reason,
         ]
     return cells
 
@@ -274,6 +274,6 @@ def _watch(read_context: ReadContext, query: JobQuery, output_form: JobTableOpti
 
 
 def _json_lines(rows: Iterable[JobTableRow]) -> Iterator[str]:
-    from gpuctl.api.job_list_answers import job_row
+    from gpuctl.api.job_list_answers import JobRow
 
-    return (json.dumps(job_row(row).as_json(), ensure_ascii=False) for row in rows)
+    return (json.dumps(JobRow.model_validate(row).as_json(), ensure_ascii=False) for row in rows)

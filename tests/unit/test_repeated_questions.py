@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuctl.apply.plan.confirmations import all_confirmed
+from gpuctl.apply.plan.repeated_questions import all_confirmed
 
 ASKED = "replaces training/a in nlp: running for {}, its progress is lost"
 

@@ -1,0 +1,42 @@
+"""Rows of jobs as JSON and back: a new field must not be lost on the way."""
+
+from __future__ import annotations
+
+import inspect
+
+from gpuctl.api.job_list_answers import JobFields, ListedPod
+from gpuctl.reading.jobs.job_objects import Identity
+from gpuctl.reading.jobs.job_rows import JobTableRow
+from gpuctl.reading.jobs.status import Status
+from gpuctl.usecases.service.service_jobs import row_of
+
+ROW = JobTableRow(
+    uid="4f0b7a52",
+    pod="sft-x7k2p",
+    identity=Identity("team-a", "sft", "training", "sft-1f2e"),
+    state=Status("Running", "running", "all is well"),
+    ready="1/1",
+    node="node-1",
+    ip="10.0.0.7",
+    created_at="2024-06-01T10:00:00Z",
+    started_at="2024-06-01T10:05:00Z",
+    pools=("a", "b"),
+    gpu=4,
+    gpu_type="a100-80g",
+    priority="high",
+    applied_by="anna",
+    sweep_values={"lr": "1e-5"},
+)
+
+
+def test_row_from_a_service_is_the_row() -> None:
+    assert all(ROW), "a new field needs a value here"
+    assert row_of(ListedPod.model_validate(ROW).as_json()) == ROW
+
+
+def test_each_field_of_a_row_is_in_the_answer() -> None:
+    """What is not an own field of the answer is part of one: the identity, the status, the pools."""
+    derived = {name for name, value in inspect.getmembers(JobTableRow) if isinstance(value, property)}
+    shown = set(ListedPod.model_fields)
+    assert set(JobTableRow._fields) - shown == {"identity", "state", "pools"}
+    assert set(JobFields.model_fields) <= derived | set(JobTableRow._fields)
