@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from gpuctl.api.json_values import number
@@ -14,6 +14,8 @@ Amount = Annotated[
     Fraction,
     PlainValidator(lambda value: value if isinstance(value, Fraction) else Fraction(str(value))),
     PlainSerializer(number, return_type=int | float),
+    # FastAPI asks for the schema of a request too, which older releases of pydantic cannot make of a function.
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "number"}]}),
 ]
 """An amount: exact in Python, a number in JSON."""
 
