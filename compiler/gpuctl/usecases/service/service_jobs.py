@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any, NamedTuple
 
-from gpuctl.api.job_list_answers import ListedPod
 from gpuctl.kube.scope import Scope
 from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.reading.jobs.job_rows import JobTableRow
@@ -14,8 +14,13 @@ from gpuctl.reading.jobs.status import Status
 from gpuctl.usecases.service.service_client import ServiceClient
 
 _PAGE = 5000
-_SAME = tuple(sorted(set(JobTableRow._fields) & set(ListedPod.model_fields) - {"uid"}))
-"""Fields that a row and its JSON form have alike."""
+_ELSEWHERE = frozenset({"uid", "identity", "state", "ready", "pools", "gpu"})
+_OPTIONAL = {
+    name: re.sub("_([a-z])", lambda match: match[1].upper(), name)
+    for name in JobTableRow._fields
+    if name not in _ELSEWHERE
+}
+"""Field of a row -> field of the REST API."""
 
 
 class RowPage(NamedTuple):
@@ -66,12 +71,13 @@ def _note(scope: Scope, value: Mapping[str, Any]) -> None:
 
 def row_of(item: Mapping[str, Any]) -> JobTableRow:
     """Return the row of an item of ``GET /pods``."""
-    found = ListedPod.model_validate(item)
-    own = found.object_name if found.object_name != found.name else None
+    name, own = item["name"], item.get("objectName")
     return JobTableRow(
-        identity=Identity(found.namespace, found.name, found.kind, own or ""),
-        state=Status(found.status, found.phase, found.reason or ""),
-        pools=tuple(filter(None, (found.pool or "").split(","))),
-        uid=found.uid or "",
-        **{name: getattr(found, name) for name in _SAME},
+        uid=item.get("uid") or "",
+        identity=Identity(item["namespace"], name, item["kind"], own if own and own != name else ""),
+        state=Status(item["status"], item["phase"], item.get("reason") or ""),
+        ready=item["ready"],
+        pools=tuple(filter(None, (item.get("pool") or "").split(","))),
+        gpu=int(item["gpu"]),
+        **{field: item.get(key) for field, key in _OPTIONAL.items()},
     )
