@@ -97,12 +97,17 @@ def sentence_templates(directories: Iterable[Path]) -> Iterator[tuple[str, str |
         for call in ast.walk(ast.parse(text)) if is_hints or "gpuctl.language.sentences" in text else ():
             name = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
             if isinstance(call, ast.Call) and name in (PHRASES if is_hints else ("say", "Template")):
-                # The second text of a phrase is that of the REST API, which alone has languages.
-                given = call.args[int(is_hints)]
-                if isinstance(given, ast.Constant):
-                    yield from [(path.name, given.value)] if given.value else []
-                elif isinstance(given, ast.JoinedStr | ast.BinOp):
-                    yield path.name, None
+                for given in _service_texts(call) if is_hints else call.args[:1]:
+                    if isinstance(given, ast.Constant):
+                        yield from [(path.name, given.value)] if given.value else []
+                    elif isinstance(given, ast.JoinedStr | ast.BinOp):
+                        yield path.name, None
+
+
+def _service_texts(phrase: ast.Call) -> Sequence[ast.expr]:
+    """Return the texts of a phrase that the service sends. The console has those of commands, or omits them too."""
+    is_omitted = isinstance(phrase.args[1], ast.Constant) and not phrase.args[1].value
+    return phrase.args[1:] if is_omitted or ast.unparse(phrase.func) != "Phrase" else phrase.args
 
 
 def unsaid_refusals(directories: Iterable[Path]) -> Iterator[str]:

@@ -17,6 +17,7 @@ class Surface(Enum):
 
     COMMAND_LINE = "command line"
     SERVICE_COMMAND_LINE = "command line without a kubeconfig"
+    CONSOLE = "web console, which shows commands"
     REST = "REST API"
 
 
@@ -156,7 +157,8 @@ def use_document(file: str) -> tuple[NextStep, ...]:
 class Phrase(NamedTuple):
     """Text that differs between surfaces; "" where it is omitted.
 
-    ``service``: text for a command line without a kubeconfig; None: the same as ``command_line``.
+    ``service``: text for a command line without a kubeconfig, and for the console; None: the same as ``command_line``.
+    The console omits what the REST API omits: it has no such option.
     """
 
     command_line: str
@@ -166,7 +168,9 @@ class Phrase(NamedTuple):
     def __str__(self) -> str:
         if surface() is Surface.REST:
             return self.rest
-        is_service = surface() is Surface.SERVICE_COMMAND_LINE and self.service is not None
+        if surface() is Surface.CONSOLE and not self.rest:
+            return ""
+        is_service = surface() is not Surface.COMMAND_LINE and self.service is not None
         return self.service or "" if is_service else self.command_line
 
 

@@ -1411,6 +1411,8 @@ type PlanAnswer struct {
 	Tracked []string `json:"tracked"`
 	// The part of `errors` about missing rights.
 	Lacking []string `json:"lacking"`
+	// The `errors` are full quotas: with `queue` the jobs are created, and wait for room.
+	CanQueue bool `json:"canQueue"`
 	// Indexes of the finished steps, in the order in which they finished.
 	Finished []int64 `json:"finished"`
 	// The plan was carried out; `result` of each step has its outcome.

@@ -26,6 +26,7 @@ from gpuctl.language.sentences import Template, clauses, say
 from gpuctl.usecases.service.service_client import UNKNOWN_PATH
 from gpuctl_server.audit import AuditFailed
 from gpuctl_server.body_parsing import InvalidBody
+from gpuctl_server.console.sessions import SESSION
 from gpuctl_server.content_negotiation import REFUSAL, as_yaml, wants_refusal, wants_yaml
 from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.request_log import LOG, request_id
@@ -191,8 +192,7 @@ class Route(APIRoute):
         handle = super().get_route_handler()
 
         async def careful(request: Request) -> Response:
-            is_command_line = request.headers.get("user-agent", "").startswith(_COMMAND_LINE)
-            set_request_surface(Surface.SERVICE_COMMAND_LINE if is_command_line else Surface.REST)
+            set_request_surface(_surface_of(request))
             response = await answered(request)
             return as_yaml(response) if wants_yaml(request) else response
 
@@ -215,6 +215,13 @@ class Route(APIRoute):
                 return told(problem_for(error, request.url.path))
 
         return careful
+
+
+def _surface_of(request: Request) -> Surface:
+    if SESSION in request.scope.get("state", {}):
+        return Surface.CONSOLE
+    is_command_line = request.headers.get("user-agent", "").startswith(_COMMAND_LINE)
+    return Surface.SERVICE_COMMAND_LINE if is_command_line else Surface.REST
 
 
 def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gpuctl.language.sentences import Translation, say, set_request_translation
 from gpuctl.language.translation_files import chinese_sentences
 from gpuctl_server.access.tokens import digest_of
-from gpuctl_server.console.sessions import CSRF_HEADER, Session, Sessions
+from gpuctl_server.console.sessions import CSRF_HEADER, SESSION, Session, Sessions
 from gpuctl_server.content_negotiation import wants_chinese
 from gpuctl_server.fair_slots import FairSlots, NoFreeSlot
 from gpuctl_server.http_problems import Problem, answer, unexpected
@@ -32,8 +32,6 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LONGEST = 500
 LOGIN = "/console/session"
-SESSION = "session"
-"""Key of the console's session in the state of a scope."""
 FOLLOWS = "follows"
 """Key that a streaming answer sets in the state of its scope before it begins."""
 

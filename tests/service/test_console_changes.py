@@ -154,6 +154,24 @@ def test_refused_preview_of_each_change_is_no_error_of_the_browser(visit: Visit,
     page.unroute_all()
 
 
+def test_job_over_a_full_quota_is_created_if_it_may_wait(visit: Visit, place: Place, served: Served) -> None:
+    place.limit(gpu="2")
+    place.apply(training("first", resources={"gpu": 2}))
+    place.running("first")
+    visit.log_in().open(f"/new?namespace={place.namespace}&pool=drill")
+    visit.until_document()
+    visit.write_document(json.dumps(training("second", job={"namespace": place.namespace})))
+    page = visit.page
+    page.locator(PLAN).click()
+    visit.see("--queue creates it anyway", "dialog .problem")
+    page.get_by_label("Create it anyway").check()
+    visit.see("will wait: quota few", "dialog .step")
+    assert page.locator("dialog .command code").inner_text() == "gpuctl apply -f FILE --queue"
+    assert visit.barriers() == []
+    carry_out(page)
+    assert place.exists("Job", "second")
+
+
 def test_new_job_has_findings_at_their_lines_and_a_plan(visit: Visit, place: Place, served: Served) -> None:
     visit.log_in().open(f"/new?namespace={place.namespace}&pool=drill")
     page = visit.page

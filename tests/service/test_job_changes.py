@@ -120,6 +120,7 @@ def test_queue_parameter_creates_jobs_over_a_full_quota(served: Served, place: P
     text = text_of(training("second"), namespace=place.namespace)
     refused = served.call("POST", "/jobs", status=409, json={"yamlContent": text})
     assert "`queue=true` creates it anyway" in json.dumps(refused)
+    assert served.call("POST", "/plan", json={"yamlContent": text})["canQueue"] is True
     said = f"will wait: quota few in {place.namespace}: asks 1 nvidia.com/gpu, 0 free; held by training/first (2)"
     plan = served.call("POST", "/plan?queue=true", status=200, json={"yamlContent": text})
     (wait,) = [item for step in plan["steps"] for item in step["waits"]]

@@ -61,6 +61,9 @@ class PlanAnswer(PlanFields):
     )
     tracked: list[str] = Field([], description="The part of `errors` about objects of Argo CD or Flux.", examples=[[]])
     lacking: list[str] = Field([], description="The part of `errors` about missing rights.", examples=[[]])
+    can_queue: bool = Field(
+        False, description="The `errors` are full quotas: with `queue` the jobs are created, and wait for room."
+    )
     finished: list[int] = Field(
         [], description="Indexes of the finished steps, in the order in which they finished.", examples=[[0]]
     )
@@ -107,6 +110,7 @@ def answer_value(plan: Plan, keys: Records | None = None) -> dict[str, Any]:
         "courtesies": [redact(text) for text in plan.courtesies],
         "tracked": [redact(text) for text in plan.tracked],
         "lacking": [redact(text) for text in plan.lacking],
+        "can_queue": plan.can_queue,
         "outage": plan.outage,
         "interrupted": plan.interrupted,
         "unfinished": plan.unfinished,

@@ -1529,6 +1529,8 @@ class PlanAnswer(Answer):
     """The part of `errors` about objects of Argo CD or Flux."""
     lacking: list[str] = Field(default_factory=list)
     """The part of `errors` about missing rights."""
+    can_queue: bool | None = None
+    """The `errors` are full quotas: with `queue` the jobs are created, and wait for room."""
     finished: list[int] = Field(default_factory=list)
     """Indexes of the finished steps, in the order in which they finished."""
     carried_out: bool | None = None

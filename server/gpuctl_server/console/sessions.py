@@ -17,6 +17,8 @@ COOKIE = "gpuctl-session"
 _ATTEMPT = "gpuctl-login"
 CALLBACK = "/console/oidc/callback"
 CSRF_HEADER = "x-csrf-token"
+SESSION = "session"
+"""Key of the session in the state of a request's scope."""
 _LONGEST_COOKIE = 4000
 """Browsers drop a cookie of more than 4,096 bytes, with its name and attributes."""
 _CSRF_PURPOSE = b"csrf token of the gpuctl console"

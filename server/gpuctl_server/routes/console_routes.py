@@ -14,13 +14,13 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.oidc_login import LIFETIME as ATTEMPT_LIFETIME
 from gpuctl_server.access.oidc_login import CodeFlow, LoginAttempt, LoginFailed
 from gpuctl_server.access.rights import AccessRequest
-from gpuctl_server.console.sessions import CALLBACK, Session, TokenTooLong
+from gpuctl_server.console.sessions import CALLBACK, SESSION, Session, TokenTooLong
 from gpuctl_server.console.static_files import PAGE, static_files
 from gpuctl_server.content_negotiation import JSON
 from gpuctl_server.http_problems import Problem, Route, UnknownPath
 from gpuctl_server.job_lookups import REVIEWS, check_rights
 from gpuctl_server.request_bodies import parsed_body
-from gpuctl_server.request_middleware import LOGIN, SESSION
+from gpuctl_server.request_middleware import LOGIN
 from gpuctl_server.routes.common import ServiceOf, caller_with
 from gpuctl_server.service_context import Service
 from gpuctl_server.usage_lookups import is_collected

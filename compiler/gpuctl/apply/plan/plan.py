@@ -192,7 +192,7 @@ class Plan:
     ``errors`` prevent execution; ``existing`` are the objects that exist though they are to be created. Missing rights
     (``lacking``) and objects that a GitOps controller manages (``tracked``) prevent it too, but not a preview.
     ``notes`` are warnings and hints. ``confirm`` are further questions. ``lacking_jobs`` are the titles of the jobs
-    whose missing dependencies the notes name.
+    whose missing dependencies the notes name. ``can_queue``: the errors are full quotas, for which jobs can wait.
 
     ``interrupted`` is the signal that stopped the execution (0: none). ``outage``: the cluster failed, or denied a
     request. ``unfinished``: a journal is left. ``recovery``: the steps that first finish interrupted runs; their
@@ -208,6 +208,7 @@ class Plan:
     notes: list[str] = field(default_factory=list)
     confirm: list[str] = field(default_factory=list)
     lacking_jobs: set[str] = field(default_factory=set)
+    can_queue: bool = False
     set_name: str | None = None
     interrupted: int = 0
     outage: bool = False

@@ -111,6 +111,7 @@ def _check_quotas(
     never = never_fitting(session, plan)
     if never:
         return [*never, *errors]
+    plan.can_queue = True
     advice = say("{option}, and it starts when there is room", option=QUEUE_ANYWAY)
     return check_quotas(session, steps, templates, refusals, claims, advice=advice)
 

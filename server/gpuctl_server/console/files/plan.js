@@ -55,7 +55,7 @@ export const questionsOf = (plan) => [...(plan?.questions || []), ...(plan?.cour
  * A change: its plan, then the change itself.
  * @param {{
  *   title: string, label: string, command: string, danger?: boolean, after?: any,
- *   run: (dryRun: boolean, confirmed: string[]) => Promise<any>,
+ *   run: (dryRun: boolean, confirmed: string[], queue: boolean) => Promise<any>,
  *   onClose: () => void, onDone: (value: any) => void,
  * }} props
  */
@@ -63,6 +63,7 @@ export function ChangeDialog({ title, label, command, danger, after, run, onClos
   const [answer, setAnswer] = useState(/** @type {Answer | null} */ (null));
   const [error, setError] = useState(/** @type {any} */ (null));
   const [phase, setPhase] = useState("planning");
+  const [queue, setQueue] = useState(false);
   const turn = useRef(0);
   async function plan() {
     const mine = (turn.current += 1);
@@ -70,7 +71,7 @@ export function ChangeDialog({ title, label, command, danger, after, run, onClos
     setError(null);
     setAnswer(null);
     try {
-      const value = await run(true, []);
+      const value = await run(true, [], queue);
       if (mine !== turn.current) return;
       setAnswer(answerOf(value));
       setPhase("ready");
@@ -83,7 +84,7 @@ export function ChangeDialog({ title, label, command, danger, after, run, onClos
   useEffect(() => {
     plan();
     return () => { turn.current += 1; };
-  }, []);
+  }, [queue]);
   const closing = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
     // The button that had the focus is gone, or disabled.
@@ -93,7 +94,7 @@ export function ChangeDialog({ title, label, command, danger, after, run, onClos
     setPhase("running");
     setError(null);
     try {
-      const value = await run(false, questionsOf(answer?.plan));
+      const value = await run(false, questionsOf(answer?.plan), queue);
       setAnswer(answerOf(value));
       setPhase("done");
       onDone(value);
@@ -118,7 +119,8 @@ export function ChangeDialog({ title, label, command, danger, after, run, onClos
     ${phase === "done" && after}
     ${error && html`<${Problem} error=${error} retry=${phase === "refused" ? plan : undefined} />`}
     ${phase === "ready" && questions.length > 0 && html`<div class="why"><p><strong>${t("You confirm:")}</strong></p><ul>${questions.map((text) => html`<li><${Rich} text=${text} /></li>`)}</ul></div>`}
-    <${Command} text=${command} />
+    ${phase !== "done" && (queue || error?.plan?.canQueue) && html`<label class="check"><input type="checkbox" name="queue" checked=${queue} disabled=${phase === "planning" || phase === "running"} onChange=${(event) => setQueue(event.target.checked)} />${t("Create it anyway; it starts when the quota has room")}</label>`}
+    <${Command} text=${`${command}${queue ? " --queue" : ""}`} />
     <div class="buttons">
       <button ref=${closing} autofocus onClick=${onClose}>${phase === "done" ? t("Close") : t("Cancel")}</button>
       ${phase !== "done" && html`<button class=${danger ? "danger" : "main"} disabled=${phase !== "ready" || refused} onClick=${carryOut}>${label}</button>`}

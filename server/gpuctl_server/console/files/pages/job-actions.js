@@ -31,9 +31,9 @@ export function JobActions({ job, onDone }) {
   const failed = [updates, deletes].find((right) => right.loaded.error);
   if (!updates.allowed && !deletes.allowed && !failed) return html`<span class="quiet">${updates.message}</span>`;
   const known = actions().filter((action) => action.shown(job) && (action.name === "delete" ? deletes : updates).allowed);
-  const run = (/** @type {boolean} */ dryRun, /** @type {string[]} */ confirmed) =>
+  const run = (/** @type {boolean} */ dryRun, /** @type {string[]} */ confirmed, /** @type {boolean} */ queue) =>
     call("POST", `/jobs/${open?.name}`, {
-      query: { namespace: job.namespace, dryRun: dryRun || "" },
+      query: { namespace: job.namespace, dryRun: dryRun || "", queue: queue || "" },
       body: { names: [job.jobId], confirmed },
     });
   return html`${failed && html`<${Lacking} what=${t("Your rights")} loaded=${failed.loaded} />`}
@@ -58,9 +58,9 @@ function commandLine(name, job) {
 
 /** Rolling back to a version. @param {{job: any, revision: number, onClose: () => void, onDone: () => void}} props */
 export function RollBack({ job, revision, onClose, onDone }) {
-  const run = (/** @type {boolean} */ dryRun, /** @type {string[]} */ confirmed) =>
+  const run = (/** @type {boolean} */ dryRun, /** @type {string[]} */ confirmed, /** @type {boolean} */ queue) =>
     call("POST", `/jobs/${encodeURIComponent(job.jobId)}/rollback`, {
-      query: { namespace: job.namespace, to: revision, dryRun: dryRun || "" },
+      query: { namespace: job.namespace, to: revision, dryRun: dryRun || "", queue: queue || "" },
       body: { confirmed },
     });
   return html`<${ChangeDialog}

@@ -81,8 +81,8 @@ export default function New() {
   const placed = useMemo(() => checked.details.filter((item) => item.line), [checked]);
   if (may && !may.allowed) return html`<${Heading} title=${t("New job")} /><${Withheld} right=${may} />`;
   const show = (/** @type {any} */ item) => control.current?.select(rangesOf(text, [item])[0]);
-  const run = (/** @type {boolean} */ dryRun, /** @type {string[]} */ confirmed) =>
-    call("POST", "/apply", { query: { dryRun: dryRun || "" }, body: body({ confirmed }) });
+  const run = (/** @type {boolean} */ dryRun, /** @type {string[]} */ confirmed, /** @type {boolean} */ queue) =>
+    call("POST", "/apply", { query: { dryRun: dryRun || "", queue: queue || "" }, body: body({ confirmed }) });
   const errors = checked.details.filter((item) => item.severity === "error");
   return html`<div class="stay"><${Heading} title=${t("New job")}>
       <${Button} class="main" isOff=${checked.state !== "checked" || errors.length > 0} onClick=${() => setOpen(true)}>${t("Apply …")}<//>
