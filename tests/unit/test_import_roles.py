@@ -180,7 +180,8 @@ def test_parts_whose_steps_are_not_known_are_refused() -> None:
 def test_each_step_beside_others_has_gpus_that_no_other_has(nodes: int, tmp_path: Path) -> None:
     head = f"#!/bin/bash\n#SBATCH -J a -N {nodes} -n 8 --gpus-per-node=4 -c 1 --mem=8G\n"
     step = "srun -N1 -n1 --gpus=1 --exact python"
-    loop = f"for a in 1 2; do for b in 1 2 3; do\n  X=1 {step} $a$b > /dev/null & names+=($!)\ndone; done\nwait\n"
+    loop = f"for a in 1 2; do for b in 1 2 3; do\n  X=1 {step} $a$b > /dev/null & names+=($!)\ndone; done\n"
+    loop += 'wait "${names[@]}"\nwait\n'
     body = f"{step} first &\n{step} second &\nwait\n{loop}srun -N1 -n1 -G2 python last &\nwait\n"
     draft = imported(body, head).drafts[0]
     [_, _, script] = draft.get("environment.command")

@@ -17,7 +17,7 @@ from gpuctl.importing.slurm.deepspeed_launcher import convert_deepspeed
 from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
 from gpuctl.importing.slurm.sbatch_options import SlurmOption, read_options
 from gpuctl.importing.slurm.shell_values import word_value
-from gpuctl.importing.slurm.side_by_side import OwnGpus, own_gpus
+from gpuctl.importing.slurm.side_by_side import LOOP, OwnGpus, own_gpus
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.slurm.srun_options import SrunOptions, SrunStep, exported, step_gpus
 
@@ -279,7 +279,13 @@ def _exported(body: BodyState, words: Sequence[BodyWord]) -> list[tuple[str, str
 
 def _note_queue(body: BodyState, command: BodyCommand, options: Sequence[SlurmOption]) -> None:
     """Note steps of a loop that Slurm starts only when its allocation has room for them."""
-    if command.background and not command.certain and not {"overlap", "nodelist"} & {item.name for item in options}:
+    in_loop = body.statement is not None and re.compile(LOOP).match(body.text, body.statement.start) is not None
+    if (
+        in_loop
+        and command.background
+        and not command.certain
+        and not {"overlap", "nodelist"} & {item.name for item in options}
+    ):
         note = "all of these programs start at once; Slurm starts each when CPUs of the job are free"
         lines = body.line(command.start), body.line(command.end - 1)
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)

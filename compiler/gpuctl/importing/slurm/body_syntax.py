@@ -90,6 +90,14 @@ class Statement(NamedTuple):
         """
         return re.compile(_FUNCTION).match(text, self.start) is not None
 
+    def defined_name(self, text: str) -> str:
+        """Return the name of the function that the statement defines, "" for another one.
+
+        :param text: the script.
+        """
+        match = re.compile(_FUNCTION).match(text, self.start)
+        return "" if match is None else re.split(r"[ \t(]", match[0].removeprefix("function").lstrip(), maxsplit=1)[0]
+
     @property
     def single(self) -> BodyCommand | None:
         """The command, if the statement is one simple command without a pipe or redirection."""

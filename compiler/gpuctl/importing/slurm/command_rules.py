@@ -135,7 +135,8 @@ def differs_by_node(command: BodyCommand, words: Iterable[str]) -> bool:
 
 def lost_processes(command: BodyCommand, nodes: int) -> str | None:
     """Return what is lost of a program that starts processes on the nodes of a job; None if it is another program."""
-    remote = command.name in _REMOTE
+    # Distributions name their launchers `mpirun.openmpi`.
+    remote = command.name in _REMOTE or command.name.split(".")[0] in MPI_LAUNCHERS
     remote = remote or any(re.match(_HOSTS_OPTION, word.text) is not None for word in command.program[1:])
     if command.name == "parallel":
         remote = any(word.text.partition("=")[0] in _REMOTE_PARALLEL for word in command.program)

@@ -196,7 +196,7 @@ def takes_inner_container(body: BodyState, words: Sequence[BodyWord], srun: Srun
     if not place:
         return False
     body.edits.replace(words[first].start, words[first + place].start, "")
-    if launcher in MPI_LAUNCHERS:
+    if launcher.split(".")[0] in MPI_LAUNCHERS:
         note = f"`{launcher}` is that of the image; Slurm runs it outside of the containers"
         lines = body.line(words[0].start), body.line(words[-1].end - 1)
         body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)

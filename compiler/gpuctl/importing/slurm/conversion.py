@@ -15,6 +15,7 @@ from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.allocation import Allocation
 from gpuctl.importing.slurm.batch_file import BatchFile, read_batch_file
 from gpuctl.importing.slurm.body_facts import BodyFacts
+from gpuctl.importing.slurm.called_functions import inline_steps
 from gpuctl.importing.slurm.called_scripts import CalledScripts
 from gpuctl.importing.slurm.command_rules import SUBMITS_TEXT
 from gpuctl.importing.slurm.heterogeneous_jobs import (
@@ -143,7 +144,7 @@ def _body(
         ledger.mapped(batch.first_line, batch.body, "environment.command", last=last)
         return
     values = {name: option.value for name, option in batch.options.items()}
-    shift = _index_line(array)
+    shift = _index_line(array, batch.interpreter[0])
     nodes = sum(part.nodes for part in parts) or allocation.nodes
     facts = SlurmFacts(
         nodes=nodes,
@@ -161,7 +162,12 @@ def _body(
         replaced = replaced._replace(text=separate_steps(replaced.text))
     if nodes > 1:
         replaced = replaced._replace(text=with_our_host_file(replaced.text, replaced.hosts))
+    inlined: frozenset[str] = frozenset()
+    if nodes > 1:
+        text, inlined = inline_steps(replaced.text)
+        replaced = replaced._replace(text=text)
     body = BodyFacts(
+        inlined=inlined,
         nodes=nodes,
         tasks=allocation.tasks,
         gpus=allocation.gpus,
@@ -191,13 +197,17 @@ def _body(
         raise Unreadable(batch.first_line, "the script starts no program", "name a batch script with a command")
 
 
-def _index_line(array: ArrayRange | None) -> str | None:
+def _index_line(array: ArrayRange | None, shell: str) -> str | None:
     """Return the line of shell that computes the index of an array; None if gpuctl's is the same."""
     if array is None or array.indices == list(range(len(array.indices))):
         return None
     first, step = array.indices[0], array.step
     if step is None:
         listed = " ".join(map(str, array.indices))
+        if shell != "bash":
+            # Other shells have no arrays, or count from 1.
+            place = "$((GPUCTL_ARRAY_INDEX + 1))"
+            return f"export SLURM_ARRAY_TASK_ID=$(echo {listed} | cut -d ' ' -f {place})"
         return f"indices=({listed})\nexport SLURM_ARRAY_TASK_ID=${{indices[GPUCTL_ARRAY_INDEX]}}"
     times = f" * {step}" if step > 1 else ""
     plus = f" + {first}" if first else ""

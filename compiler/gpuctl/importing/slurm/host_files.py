@@ -79,7 +79,7 @@ def find_host_files(text: str, statements: Sequence[Statement], hosts: Collectio
         if not is_listing or not used <= _OF_TEXT | listing or not _asks_for_hosts(text, statement):
             continue
         if statement.defines_function(text):
-            listing.add(re.split(r"[ \t(]", written.removeprefix("function").lstrip(), maxsplit=1)[0])
+            listing.add(statement.defined_name(text))
         elif (file := _target(written)) is None or file in reports:
             continue
         elif (match := re.match(_VARIABLE, file)) is not None:

@@ -50,11 +50,6 @@ _RUNS_ARGUMENTS = (
 _NEVER_IN_DOCUMENT = frozenset({"IFS", "PS1", "BASH_ENV", "HOME", "PWD", "SHELL"})
 
 
-def _runs(function: str) -> bool:
-    """Return True if a function runs its arguments as a command."""
-    return re.search(_RUNS_ARGUMENTS, function) is not None
-
-
 class ScriptBody:
     """Converts a body.
 
@@ -93,10 +88,10 @@ class ScriptBody:
         self.settings: list[Statement] = []
         """Shell options such as `set -e`, which a single program does not need."""
         self.statements = statements_of_body(self.text, facts.first_line)
-        found = (item for item in self.statements if item.defines_function(self.text))
-        defined = [self.text[item.start : item.end] for item in found]
         self.runners = {
-            re.split(r"[ \t(]+", text.removeprefix("function").lstrip())[0] for text in defined if _runs(text)
+            item.defined_name(self.text)
+            for item in self.statements
+            if item.defines_function(self.text) and re.search(_RUNS_ARGUMENTS, self.text[item.start : item.end])
         }
         """Functions that run their arguments as a command."""
         self.has_steps = any(command.name == "srun" for item in self.statements for command in item.commands)
@@ -169,6 +164,9 @@ class ScriptBody:
         self.body.statement = statement
         if single is not None and [word.text for word in single.program] == ["wait"]:
             self.body.gpus_taken = 0
+        if statement.defined_name(self.text) in self.facts.inlined:
+            self._take_out(statement, COMMAND, "its step takes the place of each call")
+            return
         if self._lists_hosts(statement):
             self._take_out(statement, None, NO_HOSTS)
             return

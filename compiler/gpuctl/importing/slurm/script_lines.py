@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyState, foreign_default
-from gpuctl.importing.slurm.body_syntax import Statement
+from gpuctl.importing.slurm.body_syntax import BodyCommand, Statement
 from gpuctl.importing.slurm.command_rules import NO_STEP, SLURM_COMMANDS, STARTS_CONTAINER
 from gpuctl.importing.slurm.container_commands import MOUNTS, NO_CONTAINERS, unknown_mounts
 from gpuctl.importing.slurm.script_edits import ScriptEdits, VariableChange
@@ -25,6 +25,7 @@ OLDPWD OPTARG OPTIND PATH PIPESTATUS PPID PWD PYTHONPATH RANDOM REPLY SECONDS SH
 _SET_IN_SHELL = frozenset(_USUAL.split()) | RESERVED_ENV
 _USED = r"(?<!\\)\$\{?([A-Za-z_]\w*)\b(?!:?[-=+])"
 _LOOP = r"(?m)^[ \t]*for[ \t]+\w+[ \t]+in[ \t][^\n]*"
+_LOOP_VARIABLE = r"\b(?:for|select)[ \t]+([A-Za-z_]\w*)"
 _ARGUMENT = r"(?<![\\\w])\$(?:[1-9@*#]|\{[1-9@*][^}]*\})"
 _FUNCTION_ON_A_LINE = r"(?m)^[ \t]+(?:function[ \t]+[\w:.-]+|[\w:.-]+[ \t]*\([ \t]*\))[ \t]*\{[^\n]*\}[ \t]*$"
 _OWN_FILE = r"(?<![\\\w])\$(?:0\b|\{0[^}]*\}|\{BASH_SOURCE(?:\[0\])?[^}]*\})"
@@ -112,8 +113,10 @@ class ScriptLines:
         inside = {
             line for item in defined for line in range(self.body.line(item.start), self.body.line(item.stop - 1) + 1)
         }
+        sets = (command.start for item in self.statements for command in item.commands if _sets_arguments(command))
+        end = self.body.line(min(sets, default=len(self.body.text)))
         for number, text in self.unquoted():
-            match = re.search(_ARGUMENT, text) if number not in inside else None
+            match = re.search(_ARGUMENT, text) if number not in inside and number <= end else None
             default = re.match(_DEFAULT, match[0]) if match is not None else None
             if default is not None:
                 note = f"an argument of sbatch is not in the file: its default `{default[1]}` is used"
@@ -173,7 +176,9 @@ class ScriptLines:
         """
         known = _SET_IN_SHELL.union(known, self.body.draft.get("environment.env") or ())
         assigned, same = (Counter(re.findall(pattern, self.body.text)) for pattern in (_ASSIGNED, _SAME))
-        known = known.union(assigned) - {name for name, times in same.items() if times == assigned[name]}
+        loops = set(re.findall(_LOOP_VARIABLE, self.body.text))
+        not_set = {name for name, times in same.items() if times == assigned[name]} - loops
+        known = known.union(assigned) - not_set
         known |= _SET_IN_SHELL
         before = (set(known) - assigned.keys()) | _SET_IN_SHELL
         for number, text in self.unquoted(keeps_shells=True):
@@ -208,3 +213,8 @@ class ScriptLines:
                     self.remarks.lost(line, f"${change.name}", change.note)
                 elif change.new.strip("$") in result:
                     self.remarks.add(line, line, Outcome.CHANGED, COMMAND, change.note)
+
+
+def _sets_arguments(command: BodyCommand) -> bool:
+    """Return True for `set -- WORDS`, which replaces the arguments of the script."""
+    return command.name == "set" and [word.text for word in command.program[1:2]] == ["--"]

@@ -14,8 +14,10 @@ from gpuctl.language.display_text import count_text
 
 _REDIRECTION = r"\d?(?:&?>{1,2}\|?|>&|<)[ \t]*(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|()\"']+)+"
 _BACKGROUND = rf"(?:[ \t]|\\\n|{_REDIRECTION})*&(?![&>])"
-_LOOP = r"(?:for|while|until)\b"
+LOOP = r"(?:for|while|until)\b"
 _SUBSHELL = r"(?m)(?:^|[;&|]|\b(?:do|then|else))[ \t]*(?:\((?!\()|\{\s)"
+_WAIT = "wait $(jobs -p) || true"
+"""Waits for the steps so far. After a plain `wait`, the shell would not know their processes and status."""
 _NAMES = ("gpu", "step_gpu", "gpu_of_step")
 
 
@@ -52,7 +54,7 @@ def _of_statement(body: BodyState, gpus: int) -> OwnGpus | None:
     if first + gpus > of_node * body.facts.nodes:
         if not body.only_steps_in_background:
             return None
-        first, guard = 0, "wait; "
+        first, guard = 0, f"{_WAIT}; "
     body.gpus_taken = first + gpus
     node, on_node = divmod(first, of_node)
     if body.facts.nodes > 1:
@@ -69,7 +71,7 @@ def _of_statement(body: BodyState, gpus: int) -> OwnGpus | None:
 def _of_loop(body: BodyState, statement: Statement, command: BodyCommand, gpus: int, end: int) -> OwnGpus | None:
     written = body.text[statement.start : statement.end]
     steps = [item for item in statement.commands if item.background]
-    if re.match(_LOOP, written) is None or re.search(_SUBSHELL, written) is not None or len(steps) != 1:
+    if re.match(LOOP, written) is None or re.search(_SUBSHELL, written) is not None or len(steps) != 1:
         return None
     if body.facts.gpus % gpus:
         return None
@@ -84,7 +86,7 @@ def _of_loop(body: BodyState, statement: Statement, command: BodyCommand, gpus: 
     if is_queue:
         if not body.only_steps_in_background:
             return None
-        guard = f"[ ${name} -lt {total} ] || {{ wait; {name}=0; }}; "
+        guard = f"[ ${name} -lt {total} ] || {{ {_WAIT}; {name}=0; }}; "
     on_node, place = f"${name}", name
     if nodes > 1:
         guard += f'[ "$NODE_RANK" != $(({name} / {of_node})) ] || '
