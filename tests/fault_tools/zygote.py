@@ -370,7 +370,7 @@ def _become(program: str, job: _Job) -> NoReturn:
     for number, descriptor in enumerate(job.streams):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    _open_streams()
+    _open_streams(job.env.get("PYTHONIOENCODING"))
     os.environ.clear()
     os.environ.update(job.env)
     time.tzset()
@@ -387,15 +387,17 @@ def _become(program: str, job: _Job) -> NoReturn:
     os._exit(code)
 
 
-def _open_streams() -> None:
+def _open_streams(encoding: str | None) -> None:
     """Open the streams as Python does: properties of the zygote's streams, such as being seekable, do not hold in the
     child.
+
+    :param encoding: that of the child's environment, or the zygote's.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         was = getattr(sys, name)
         by_line = name == "stderr" or os.isatty(number)
         mode = "w" if number else "r"
-        stream = os.fdopen(number, mode, 1 if by_line else -1, was.encoding, was.errors, closefd=False)
+        stream = os.fdopen(number, mode, 1 if by_line else -1, encoding or was.encoding, was.errors, closefd=False)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 

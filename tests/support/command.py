@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -91,26 +89,27 @@ def on_a_terminal(
     :param meanwhile: called between the question and the answer.
     """
     ours, theirs = os.openpty()
-    command = [sys.executable, "-m", "gpuctl", *arguments]
+    process = shared().fork(arguments, [theirs, theirs, theirs], env=os.environ, cwd=Path.cwd())
+    os.close(theirs)
     shown = bytearray()
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
-        os.close(theirs)
+    try:
         while meanwhile is not None and b"Continue?" not in shown:
             shown += os.read(ours, 65536)
         if meanwhile is not None:
-            try:
-                meanwhile()
-            except BaseException:
-                process.kill()
-                raise
+            meanwhile()
         if answer is not None:
             os.write(ours, f"{answer}\n".encode())
         # Linux says EIO when the other end is closed.
         with contextlib.suppress(OSError):
             while data := os.read(ours, 65536):
                 shown += data
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        code = process.wait()
     os.close(ours)
-    return process.returncode, shown.decode("utf-8", "replace").replace("\r\n", "\n")
+    return code, shown.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 Start = Callable[..., Command]
