@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import kubernetes_schemas
+import pytest
 
 from control_plane import ControlPlane
 from support.cluster_tools import DOMAIN, Place
@@ -14,6 +15,7 @@ GPUS = (*(f"gpu-a{number}" for number in range(1, 17)), "gpu-s1", "gpu-s2", "gpu
 KUEUE = EXAMPLES / "kueue"
 
 
+@pytest.mark.slow
 def test_examples_of_jobs_are_created_once(queue_plane: ControlPlane, queue_place: Place) -> None:
     """Their platform puts trainings into a queue, and one waits for others there, which Kueue must support."""
     for source in kubernetes_schemas.DEFINITIONS:
