@@ -66,6 +66,7 @@ def test_replica_on_two_nodes_serves_by_its_leader(group_place: Place, writes_no
     place.until(lambda: not place.pods("chat") and not place.exists("StatefulSet", "chat"), "the rest to go")
 
 
+@pytest.mark.slow
 def test_failed_worker_restarts_its_replica(group_place: Place) -> None:
     place = group_place
     place.apply(served(service={"replicas": 2}), flags=("--wait", "--timeout", "60"))
@@ -108,6 +109,7 @@ def test_changes_replace_or_roll(group_place: Place, writes_nothing: Judge) -> N
     assert not place.exists(LWS, "chat")
 
 
+@pytest.mark.slow
 def test_autoscaler_scales_replicas(group_place: Place) -> None:
     place = group_place
     scaled = served(autoscaling={"enabled": True, "minReplicas": 2, "maxReplicas": 3, "metric": "queue"})

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from support.cluster_tools import GPU, Document, Place, inference, notebook
 from support.queues import Queues
 
@@ -63,6 +65,7 @@ def test_service_and_notebook_wait_for_quota(queue_place: Place, queues: Queues,
     place.gpuctl("delete", "job", "lab", "second", "first", "--yes")
 
 
+@pytest.mark.slow
 def test_service_changes_its_queue_by_a_replacement(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     queues.local_queue("team", queues.cluster_queue("team", 2))

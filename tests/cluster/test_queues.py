@@ -42,6 +42,7 @@ def why(place: Place, name: str) -> Object:
     return answer
 
 
+@pytest.mark.slow
 def test_fix_names_jobs_that_free_enough_together(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     queues.team(gpus=2)
@@ -625,6 +626,7 @@ def test_apply_changes_nothing_while_webhooks_are_down(
     place.running("train")
 
 
+@pytest.mark.slow
 def test_failed_indexes_of_an_array_run_again_through_the_queue(queue_place: Place, queues: Queues) -> None:
     """The array waits until the queue has quota for all pods that run at a time, and the finished index stays so."""
     place = queue_place

@@ -133,6 +133,7 @@ SERVICE = {
 }
 
 
+@pytest.mark.slow
 def test_deleted_documents_keep_the_queue_of_running_jobs(place: Place) -> None:
     """Without its ClusterQueue nothing could create the quota again, and the deletion would wait for the jobs."""
     limited(place, gpu=2)
@@ -149,6 +150,7 @@ def test_deleted_documents_keep_the_queue_of_running_jobs(place: Place) -> None:
     place.until(lambda: not _cluster_queues(place), "the ClusterQueue to be gone")
 
 
+@pytest.mark.slow
 def test_changed_limits_below_what_jobs_hold(place: Place) -> None:
     queues = limited(place, gpu_types=TYPES)
     place.apply(training("first", resources={"gpu": 2}))
@@ -168,6 +170,7 @@ def test_changed_limits_below_what_jobs_hold(place: Place) -> None:
     place.gpuctl("delete", "job", "first", "second", "--yes")
 
 
+@pytest.mark.slow
 def test_impact_on_the_queues_of_a_cluster(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     limited(place, gpu=2)
     place.apply(training("first", resources={"gpu": 2}))
@@ -211,6 +214,7 @@ def test_pruned_quota_takes_its_queues(place: Place) -> None:
     place.anywhere("delete", "quota", f"{place.namespace}-b", "--yes")
 
 
+@pytest.mark.slow
 def test_queue_does_not_know_the_types_of_a_pool(place: Place) -> None:
     place.platform("quota: {backend: kueue}\npools: [{name: drill, gpu-types: [T4]}]")
     queues = limited(place, gpu_types={"H100": 1, "T4": 1})
@@ -281,6 +285,7 @@ def test_users_borrow_what_others_leave_unused(place: Place) -> None:
     place.gpuctl("delete", "job", "borrower", "--yes")
 
 
+@pytest.mark.slow
 def test_usage_records_the_limits_of_queues(place: Place, tmp_path: Path) -> None:
     limited(place, gpu_types={"T4": 3, "H100": 1}, borrow=2)
     platform = str(place.directory / "platform.yaml")
@@ -297,6 +302,7 @@ def test_usage_records_the_limits_of_queues(place: Place, tmp_path: Path) -> Non
         collector.until(lambda: gpus()[-1] == (2, False), "the end of the quota")
 
 
+@pytest.mark.slow
 def test_workload_priorities_order_the_queue_of_a_quota(place: Place) -> None:
     queues = limited(place, gpu=1)
     place.apply(training("first", resources={"gpu": 1}))
