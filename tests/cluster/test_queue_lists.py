@@ -57,7 +57,9 @@ def service(queue_place: Place, busy: Busy, tmp_path: Path) -> Iterator[Served]:
         yield running
 
 
-def test_queue_lists_its_quota_and_its_jobs_in_order(queue_place: Place, busy: Busy) -> None:
+def test_queue_lists_its_quota_its_jobs_in_order_and_that_it_is_stopped(
+    queue_place: Place, busy: Busy, queues: Queues
+) -> None:
     place = queue_place
     found = place.gpuctl("get", "queues", "-o", "json").value
     # The lender has no LocalQueue in the namespace.
@@ -83,11 +85,8 @@ def test_queue_lists_its_quota_and_its_jobs_in_order(queue_place: Place, busy: B
     position = place.gpuctl("why", "third", "-o", "json").value["numbers"]["position"]
     assert position == detail["waiting"][1]["position"]
     assert place.anywhere("describe", "queue", "nowhere", code=None).err.startswith("error: there is no queue nowhere")
-
-
-def test_stopped_queue_says_so(queue_place: Place, busy: Busy, queues: Queues) -> None:
     queues.change(busy.name, {"stopPolicy": "Hold"})
-    [queue] = queue_place.gpuctl("get", "queues", "-o", "json").value["items"]
+    [queue] = place.gpuctl("get", "queues", "-o", "json").value["items"]
     assert (queue["status"], queue["reason"]) == ("stopped", "stopPolicy Hold")
 
 
@@ -146,6 +145,7 @@ def test_user_of_one_namespace_sees_its_local_queues(
     assert "ahead of it" not in text.out + text.err
 
 
+@pytest.mark.slow
 def test_command_line_through_the_service_prints_the_same(
     queue_place: Place, busy: Busy, service: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +161,7 @@ def test_command_line_through_the_service_prints_the_same(
         assert (theirs.out, theirs.code) == (ours.out, ours.code), arguments
 
 
+@pytest.mark.slow
 def test_console_leads_from_a_waiting_job_to_whom_it_waits_for(queue_place: Place, busy: Busy, service: Served) -> None:
     with chromium() as browser, visiting(browser, service) as visit:
         page = visit.log_in().page
