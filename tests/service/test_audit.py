@@ -172,7 +172,7 @@ def test_only_the_end_of_a_large_file_is_read(audited_service: Served, tmp_path:
     assert audited_service.get("/audit", object="long")["total"] == 1
 
 
-@pytest.mark.parametrize("given", [{}, pytest.param({"audit": "/dev/stderr"}, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("given", [pytest.param({}, marks=pytest.mark.slow), {"audit": "/dev/stderr"}])
 def test_without_readable_file_memory_is_returned(plane: ControlPlane, tmp_path: Path, given: dict[str, str]) -> None:
     """The entries of this replica's memory are returned; they are in the log as well."""
     with serving(tmp_path, plane.kubeconfig(), USERS, **given) as served:  # type: ignore[arg-type]

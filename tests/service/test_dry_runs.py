@@ -161,7 +161,7 @@ def test_dry_run_of_every_write_changes_nothing(served: Served, plane: ControlPl
         for request in (by_query, by_body):
             answer = served.call(write.method, write.path, **request)
             assert write.said in json.dumps(answer), (name, answer)
-            assert cluster_state(plane) == before, name
+        assert cluster_state(plane) == before, name
     pause = asked["pauseJob"]
     answer = served.call(
         pause.method, pause.path, params={**pause.query, "dryRun": "true"}, headers={"Accept-Language": "zh"}

@@ -473,7 +473,7 @@ def test_disconnected_clients_leave_no_threads(served: Served, place: Place) -> 
         disconnect_abruptly(3000)
         disconnect_abruptly(1)
     before = stable_thread_count(served)
-    for _ in range(6):
+    for _ in range(2):
         disconnect_abruptly(3000)
         disconnect_abruptly(1)
     # Each of these logs had five threads.

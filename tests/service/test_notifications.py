@@ -169,6 +169,7 @@ def test_job_that_waits_for_long_is_reported_once(place: Place, tmp_path: Path) 
     assert [post.body["job"] for post in receiver.at("/team")] == ["large", "end"]
 
 
+@pytest.mark.slow
 def test_sweeps_and_arrays_are_reported_once(place: Place, tmp_path: Path) -> None:
     with receiving() as receiver, channels(
         tmp_path, receiver, place, "{channels: {team: {format: json}}, default: [team]}",
