@@ -14,6 +14,7 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.world import Api
 from gpuctl_usage.store.database import open_database
+from properties.scale import part_of
 from support.browser import BLOCKED, PAGES, Visit, visiting
 from support.cluster_tools import Place, training
 from support.served import Served, serving
@@ -236,6 +237,7 @@ def test_logs_follow_and_are_searched(visit: Visit, place: Place, served: Served
     visit.see(f"--pod {pods[1]} --tail 500 --follow")
 
 
+@pytest.mark.slow
 def test_log_of_long_lines_is_shown_at_its_end_on_a_phone(browser: Any, place: Place, served: Served) -> None:
     place.apply(training())
     [pod] = place.running("train")
@@ -388,7 +390,7 @@ def test_pages_of_a_fresh_service_make_no_request_that_fails(
     with serving(tmp_path, plane.kubeconfig(), users, usage_database=str(path)) as own:
         own.until("/jobs", lambda value: value["total"], namespace=place.namespace)
         with visiting(browser, own) as visit:
-            pages = [address.replace("NAMESPACE", place.namespace) for address in PAGES]
+            pages = [address.replace("NAMESPACE", place.namespace) for address in part_of(PAGES, 3)]
             walk(visit.log_in(), pages)
             visit.open("/overview")
             visit.see("no usage of this cluster has been collected yet", "#main section:last-of-type")
@@ -445,7 +447,7 @@ def test_pages_have_no_barriers(
         visit.page.wait_for_selector("#token")
         assert visit.barriers() == []
         visit.log_in()
-        for address in PAGES:
+        for address in part_of(PAGES, 3):
             visit.open(address.replace("NAMESPACE", place.namespace))
             visit.page.wait_for_selector("h1")
             visit.page.wait_for_selector("text=/Loading …|正在加载/", state="detached")
@@ -498,7 +500,7 @@ MARKUP = "<img src=x onerror=alert(1)><b>bold</b>"
 """Text that a browser must not interpret."""
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", part_of([1280, 390], 2))
 def test_foreign_texts_are_shown_as_text_and_do_not_widen_the_page(
     browser: Any, served: Served, place: Place, width: int
 ) -> None:

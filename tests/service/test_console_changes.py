@@ -223,6 +223,7 @@ def test_refused_document_is_a_finding_at_its_line(
     page.locator(".heading button.main[aria-disabled]").wait_for()
 
 
+@pytest.mark.slow
 def test_documents_of_every_size_and_language_are_checked_and_applied(
     visit: Visit, place: Place, served: Served
 ) -> None:
@@ -275,6 +276,7 @@ def test_plan_names_the_jobs_that_it_would_evict(visit: Visit, place: Place, ser
         visit.see(f"evicts training/victim in {place.namespace}", "dialog .why")
 
 
+@pytest.mark.slow
 def test_editor_is_used_with_the_keyboard_alone(visit: Visit, place: Place) -> None:
     visit.log_in().open(f"/new?namespace={place.namespace}&pool=drill")
     page = visit.page
@@ -300,6 +302,7 @@ def test_editor_is_used_with_the_keyboard_alone(visit: Visit, place: Place) -> N
     assert page.evaluate("document.activeElement.shadowRoot") is None
 
 
+@pytest.mark.slow
 def test_text_area_replaces_an_editor_that_cannot_be_loaded(visit: Visit, place: Place) -> None:
     page = visit.page
     page.route("**/codemirror.js", lambda route: route.fulfill(status=404))
@@ -438,6 +441,7 @@ def test_logout_discards_the_document_after_a_question(visit: Visit, place: Plac
     assert "Log out and discard it?" in questions[0]
 
 
+@pytest.mark.slow
 def test_document_is_kept_until_it_is_applied(visit: Visit, place: Place) -> None:
     begin_document(visit.log_in(), place)
     page = visit.page
@@ -449,6 +453,7 @@ def test_document_is_kept_until_it_is_applied(visit: Visit, place: Place) -> Non
     assert page.evaluate("sessionStorage.length") == 0
 
 
+@pytest.mark.slow
 def test_leaving_warns_if_the_document_cannot_be_stored(visit: Visit, place: Place) -> None:
     page = visit.page
     full = "() => { Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }; }"

@@ -34,15 +34,15 @@ def test_each_failed_request_of_a_page_is_reported(visit: Visit, place: Place, s
         assert (address, visit.unreported_failures(where)) == (address, [])
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        ({"status": 500, "json": {"error": "InternalError", "message": "see the log"}}, "500 InternalError"),
-        ({"status": 502, "body": "<html>Bad Gateway</html>", "content_type": "text/html"}, "HTTP 502 Bad Gateway"),
-        ({"status": 200, "body": "<html>Log in</html>", "content_type": "text/html"}, "The answer is not one of"),
-        (None, "The service cannot be reached."),
-    ],
-)
+ANSWERS: list[tuple[dict[str, Any] | None, str]] = [
+    ({"status": 500, "json": {"error": "InternalError", "message": "see the log"}}, "500 InternalError"),
+    ({"status": 502, "body": "<html>Bad Gateway</html>", "content_type": "text/html"}, "HTTP 502 Bad Gateway"),
+    ({"status": 200, "body": "<html>Log in</html>", "content_type": "text/html"}, "The answer is not one of"),
+    (None, "The service cannot be reached."),
+]
+
+
+@pytest.mark.parametrize(("answer", "text"), part_of(ANSWERS, 4))
 def test_failure_is_shown_and_the_page_recovers(visit: Visit, answer: dict[str, Any] | None, text: str) -> None:
     page = visit.log_in().page
     page.route("**/api/v1/quotas", lambda route: route.fulfill(**answer) if answer else route.abort("connectionreset"))
@@ -91,6 +91,7 @@ def test_slow_answer_is_announced_and_then_shown(visit: Visit) -> None:
     visit.see("drill-0")
 
 
+@pytest.mark.slow
 def test_page_recovers_when_the_service_is_replaced(plane: ControlPlane, tmp_path: Path, browser: Any) -> None:
     [port] = free_ports(1)
     settings: Any = {"port": str(port)}
@@ -112,6 +113,7 @@ def test_page_recovers_when_the_service_is_replaced(plane: ControlPlane, tmp_pat
         visit.troubles.clear()
 
 
+@pytest.mark.slow
 def test_followed_log_names_a_node_that_does_not_answer_and_continues(
     visit: Visit, place: Place, served: Served
 ) -> None:
@@ -172,7 +174,7 @@ def test_followed_log_says_that_the_api_server_is_away_and_continues(
     visit.troubles.clear()
 
 
-@pytest.mark.parametrize("broken", ["connection", "answer"])
+@pytest.mark.parametrize("broken", part_of(["connection", "answer"], 2))
 def test_followed_log_continues_after_the_connection_to_the_service_broke(
     visit: Visit, place: Place, served: Served, broken: str
 ) -> None:
