@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from properties.scale import part_of
 from support.cluster_tools import Place, compute
 from support.deployments import DEPLOY
 from support.repositories import Outcome, Repository
@@ -77,7 +78,7 @@ def gitlab(place: Place, directory: Path, mode: str) -> Outcome:
     return in_shell("\n".join(job["script"]), directory, {name: str(value) for name, value in variables.items()})
 
 
-@pytest.mark.parametrize("kit", [github, gitlab])
+@pytest.mark.parametrize("kit", part_of([github, gitlab], 2))
 def test_kit_plans_then_applies_then_rolls_back_by_revert(
     place: Place, programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kit: Kit
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from fault_tools.proxy import Policy, Proxy, matching, meanwhile, nth, on
+from properties.scale import part_of
 from support.cluster_tools import GPU, Place, image, inference, training
 from support.queues import ROOM, Queues
 
@@ -44,7 +45,7 @@ class Waiting:
         self.place.until(lambda: self.place.get(self.kind, "train")["spec"]["suspend"], "the eviction")
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=part_of(KINDS, 2))
 def waiting(request: pytest.FixtureRequest, queue_place: Place, queues: Queues) -> Waiting:
     return Waiting(queue_place, queues, request.param)
 

@@ -10,6 +10,7 @@ import pytest
 
 from fault_tools.proxy import Proxy, matching, meanwhile, nth, on
 from gpuctl.objects.workload_state import recreatable
+from properties.scale import part_of
 from support.cluster_tools import Place, image, inference, notebook, outcome, training
 
 Object = dict[str, Any]
@@ -114,7 +115,7 @@ def split(path: str) -> str:
     return result
 
 
-@pytest.mark.parametrize(("kind", "name", "make"), WORKLOADS, ids=[item[0] for item in WORKLOADS])
+@pytest.mark.parametrize(("kind", "name", "make"), part_of(WORKLOADS, 3))
 def test_plan_shows_every_field_that_a_replacement_drops(
     place: Place, owner: None, kind: str, name: str, make: Any
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Request, before, on, refuse
+from properties.scale import part_of
 from support.cluster_tools import PAUSED, Document, Place, image, training
 from support.command import Command
 from support.queues import Queues
@@ -34,7 +35,7 @@ REFUSAL = on(
 )
 
 
-@pytest.fixture(params=["refused", "killed"])
+@pytest.fixture(params=part_of(["refused", "killed"], 2))
 def fail_replacement(request: pytest.FixtureRequest, queue_place: Place, proxy: Proxy) -> FailReplacement:
     """Return a function that applies a change whose new object is refused, and returns the warnings of the apply. The
     old object is restored in the same run, or by `gpuctl recover` after the run was killed behind its delete.

@@ -12,6 +12,7 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy
 from fault_tools.world import Api
+from properties.scale import part_of
 from support.cluster_tools import Document, Place, image, inference, notebook, training
 
 OTHERS = 30
@@ -86,7 +87,9 @@ def test_apply_reads_only_its_own_jobs(place: Place, api: Api, proxy: Proxy) -> 
             api.call("DELETE", f"/api/v1/namespaces/{namespace}")
 
 
-@pytest.mark.parametrize("document", [training(), inference(), notebook()], ids=lambda document: document["kind"])
+@pytest.mark.parametrize(
+    "document", part_of([training(), inference(), notebook()], 3), ids=lambda document: document["kind"]
+)
 def test_a_changed_app_label_does_not_hide_a_job(place: Place, document: Document) -> None:
     """Jobs are listed by this label. Siblings: the label removed, a replacement, a deletion."""
     name, label = document["job"]["name"], {"metadata": {"labels": {"app": "another"}}}

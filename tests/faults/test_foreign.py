@@ -27,6 +27,7 @@ from fault_tools.proxy import Predicate, Request, meanwhile, on
 from fault_tools.site import Base, Site, site
 from fault_tools.world import Seen, Snapshot, is_bookkeeping, lost, rest, state_of, touched
 from fault_tools.zygote import Result
+from properties.scale import part_of
 
 Object = dict[str, Any]
 
@@ -218,7 +219,7 @@ def undisturbed(base: Base, shared_objects: None, tmp_path_factory: pytest.TempP
         return Undisturbed(wanted, len(place.proxy.writes()))
 
 
-@pytest.mark.parametrize("moment", ["before", "alive"], ids=["killed", "alive"])
+@pytest.mark.parametrize("moment", part_of(["before", "alive"], 2))
 def test_other_tools_take_free_names(base: Base, tmp_path: Path, undisturbed: Undisturbed, moment: str) -> None:
     world = World(base, tmp_path, undisturbed.wanted, Seen())
     parts = PARTS if moment == "before" else FEWER
