@@ -6,14 +6,15 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 import yaml
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
+from gpuctl.cli.main import run
 from support.collecting import collecting
 from support.deployments import DEPLOY
 from support.pages import ROOT, blocks, read, rows
@@ -77,7 +78,7 @@ def test_tables_match_alerts_and_dashboards() -> None:
     assert [item["port"] for item in service["spec"]["ports"]] == [port]
 
 
-def test_commands_in_alerts_exist() -> None:
+def test_commands_in_alerts_exist(capsys: pytest.CaptureFixture[str]) -> None:
     """Text in backticks that begins with gpuctl is an existing command with existing options."""
     rules = yaml.safe_load((DEPLOY / "monitoring" / "rules" / "alerts.yaml").read_text())["groups"][0]["rules"]
     advice = {text for rule in rules for text in re.findall(r"`(gpuctl [^`]*)`", rule["annotations"]["runbook"])}
@@ -89,6 +90,6 @@ def test_commands_in_alerts_exist() -> None:
         commands.setdefault(names, set()).update(word for word in words if word.startswith("-"))
     assert set(commands) == {("why",), ("pause",), ("resume",), ("usage", "rollup")}
     for names, options in commands.items():
-        line = [sys.executable, "-m", "gpuctl", *names, "--help"]
-        told = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+        assert run([*names, "--help"]) == 0
+        told = capsys.readouterr().out
         assert {option for option in options if not re.search(rf"(?<!\S){option}\b", told)} == set(), names
