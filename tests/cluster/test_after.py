@@ -99,6 +99,7 @@ def test_failed_prerequisite_holds_a_job_until_it_has_run_again(place: Place) ->
     place.running("train")
 
 
+@pytest.mark.slow
 def test_paused_job_is_released_but_not_started(place: Place) -> None:
     documents = (training("prepare"), after("train", "prepare"))
     place.apply(*documents)
@@ -131,6 +132,7 @@ def test_sweep_is_awaited_as_a_whole(place: Place) -> None:
     place.running("report")
 
 
+@pytest.mark.slow
 def test_sweep_whose_apply_was_interrupted_is_awaited(place: Place, proxy: Proxy) -> None:
     tune = training("tune", environment={"args": ["{{sweep.lr}}"]}, sweep={"lr": ["1e-5", "2e-5", "3e-5"]})
     proxy.reset(on(lambda one: one.is_write and b'"name":"tune-2"' in one.body, refuse(403, "Forbidden", "denied")))
@@ -154,6 +156,7 @@ def test_sweep_whose_apply_was_interrupted_is_awaited(place: Place, proxy: Proxy
     place.running("report")
 
 
+@pytest.mark.slow
 def test_rerun_of_a_job_that_was_never_released_starts(place: Place) -> None:
     """A GitOps controller has created it, and this cluster has no Kueue that observes its gate."""
     place.platform("training: {queue: {drill: team}}")
@@ -167,6 +170,7 @@ def test_rerun_of_a_job_that_was_never_released_starts(place: Place) -> None:
     assert status(place, "train")[0] == "Running"
 
 
+@pytest.mark.slow
 def test_new_run_of_a_prerequisite_is_awaited(place: Place) -> None:
     place.apply(training("prepare"))
     ends(place, "prepare")
@@ -221,6 +225,7 @@ def test_waiting_jobset_runs_after_its_prerequisite(place: Place) -> None:
     assert set(place.plan(training("prepare"), wide).actions.values()) == {"unchanged"}
 
 
+@pytest.mark.slow
 def test_history_and_rollback_of_a_waiting_job(place: Place) -> None:
     place.apply(training("prepare"), after("train", "prepare"))
     changed = after("train", "prepare")

@@ -123,6 +123,7 @@ def test_a_training_that_fails_is_rolled_back(place: Place) -> None:
     assert image_tag(place, "serve") == "v2"
 
 
+@pytest.mark.slow
 def test_a_rolling_update_rolls_back(place: Place) -> None:
     place.apply(inference(service={"replicas": 2}))
     place.running("serve", pods=2)

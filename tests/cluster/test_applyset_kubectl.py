@@ -110,6 +110,7 @@ def test_kubectl_refuses_to_manage_a_gpuctl_set(plane: ControlPlane) -> None:
     assert _present(plane) == {"ConfigMap/member"}
 
 
+@pytest.mark.slow
 def test_gpuctl_reads_and_refuses_to_manage_a_kubectl_set(plane: ControlPlane) -> None:
     objects = [_object("Service", "svc"), _object("Job", "job"), _object("PriorityClass", "pc", namespace=None)]
     result = _kubectl_prune(plane, *objects)

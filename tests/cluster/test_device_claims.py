@@ -66,6 +66,7 @@ def test_training_is_applied_changed_and_deleted_with_its_template(place: Place,
     place.until(lambda: not place.objects(("ResourceClaim",)), "the claims are released")
 
 
+@pytest.mark.slow
 def test_service_rolls_to_a_new_template(place: Place, nodes: None) -> None:
     place.platform(PLATFORM)
     place.apply(compute("serve", resources={"pool": POOL, "gpu": 1}, service={"replicas": 2}))
@@ -204,6 +205,7 @@ def test_fit_agrees_with_the_scheduler_about_slices_on_demand(plane: ControlPlan
         plane.kubectl("delete", "node", DIVIDED)
 
 
+@pytest.mark.slow
 def test_quota_limits_claims(place: Place, nodes: None) -> None:
     place.platform(PLATFORM)
     users = {place.namespace: {"gpu": 2}}

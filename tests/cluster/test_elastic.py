@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support.cluster_tools import Document, Place, training
 from support.queues import Queues
 
@@ -69,6 +71,7 @@ def test_scale_changes_a_running_training_and_apply_keeps_it(place: Place) -> No
     assert "`gpuctl rerun train" in place.gpuctl("scale", "train", "--nodes", "2", code=1).err
 
 
+@pytest.mark.slow
 def test_why_names_the_nodes_that_run_and_what_the_others_wait_for(place: Place) -> None:
     place.limit(gpu="2")
     place.apply(elastic())
@@ -114,6 +117,7 @@ def test_kueue_starts_fewer_nodes_and_a_paused_training_is_scaled(queue_place: P
     place.running("train", pods=2)
 
 
+@pytest.mark.slow
 def test_waiting_training_in_a_queue_is_scaled_to_its_least_number(queue_place: Place, queues: Queues) -> None:
     """Kueue's webhook refuses to create a job whose least number is not smaller than its number."""
     place = queue_place

@@ -66,6 +66,7 @@ def test_exit_code_of_an_unreachable_cluster(applied: Place) -> None:
     assert found == dict.fromkeys(UNREACHABLE, 3)
 
 
+@pytest.mark.slow
 def test_exit_codes_of_a_field_conflict(applied: Place) -> None:
     applied.patch("Service", "svc-serve", {"spec": {"type": "ClusterIP"}}, manager="meddler")
     found = {arguments: applied.gpuctl(*arguments, code=None).code for arguments in CONFLICT}

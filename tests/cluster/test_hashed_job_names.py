@@ -12,6 +12,7 @@ from support.generations import NAME, OTHER, TWO, half_replaced, sync, until_act
 from support.tables import job_rows
 
 
+@pytest.mark.slow
 def test_commands_find_a_hashed_job_by_its_job_name(place: Place) -> None:
     name = sync(place, training())
     until_active(place, name)

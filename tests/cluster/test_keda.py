@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fault_tools.proxy import Action, Proxy, Request, refuse
 from support.cluster_tools import PAUSED, Place, inference
 
@@ -45,6 +47,7 @@ def test_paused_service_stays_paused_under_keda(place: Place) -> None:
     place.running("serve")
 
 
+@pytest.mark.slow
 def test_paused_inference_on_several_nodes_is_not_started_by_keda(place: Place) -> None:
     place.platform(f"{PLATFORM}\ninference: {{backend: lws}}")
     place.apply(inference(resources={"nodes": 2}, autoscaling=SCALING))
@@ -55,6 +58,7 @@ def test_paused_inference_on_several_nodes_is_not_started_by_keda(place: Place) 
     assert KEDA_PAUSE not in place.get("ScaledObject", "serve")["metadata"].get("annotations", {})
 
 
+@pytest.mark.slow
 def test_paused_service_stays_paused_under_an_autoscaler_from_0(place: Place) -> None:
     place.platform(PLATFORM)
     metric = {"name": "depth", "external": True, "target": 5}

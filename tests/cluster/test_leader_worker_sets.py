@@ -79,6 +79,7 @@ def test_failed_worker_restarts_its_replica(group_place: Place) -> None:
     place.until(lambda: job_status(place) == "Running 4/4", "all pods to run")
 
 
+@pytest.mark.slow
 def test_paused_inference_has_no_pods(group_place: Place, writes_nothing: Judge) -> None:
     place = group_place
     place.apply(served(service={"replicas": 2}), flags=("--wait", "--timeout", "60"))

@@ -129,6 +129,7 @@ def test_waiting_apply_continues_when_the_lease_is_released(place: Place, proxy:
     assert lease_names(place) == []
 
 
+@pytest.mark.slow
 def test_lease_of_a_dead_local_process_is_taken_over_at_once(place: Place) -> None:
     """The lease has not expired, but its holder is known to be dead."""
     place.apply(training("a"))

@@ -7,6 +7,8 @@ import io
 import tarfile
 from typing import Any
 
+import pytest
+
 from fault_tools.proxy import Proxy, before, matching, on
 from support.cluster_tools import Place, training
 from support.command import Command, Start
@@ -65,6 +67,7 @@ def test_changed_files_are_another_config_map(place: Place) -> None:
     assert not archives(place)
 
 
+@pytest.mark.slow
 def test_rollback_brings_the_last_files_back(place: Place) -> None:
     write(place, train="1")
     place.apply(document())

@@ -244,6 +244,7 @@ def test_every_command_prints_one_json_value(place: Place) -> None:
     assert Outcome(0, process.stdout, process.stderr).actions == {"Job/train": "create"}
 
 
+@pytest.mark.slow
 def test_rolling_changes_in_place(place: Place) -> None:
     place.apply(AUTOSCALED, notebook())
     place.kubectl("scale", "deployment/serve", "--replicas=3")

@@ -230,6 +230,7 @@ def test_expired_list_starts_again(
     assert ("limit" in matching_requests(proxy, LIST)[-1].query) == (times == 1)
 
 
+@pytest.mark.slow
 def test_reflector_catches_up_after_a_server_restart(
     config_maps: NamespaceConfigMaps, proxy: Proxy, start_checker: Callable[[], EventChecker]
 ) -> None:

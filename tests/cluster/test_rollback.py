@@ -67,6 +67,7 @@ def test_rollback_to_previous_and_given_revisions(place: Place) -> None:
     assert "unchanged" in json.dumps(place.gpuctl("rollback", "serve", "--to", "1", "-o", "json").value)
 
 
+@pytest.mark.slow
 def test_rollback_dry_run_changes_nothing(place: Place) -> None:
     apply_three_revisions(place)
     before = place.records()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from support.cluster_tools import Place, inference
 
 ROUTE = {"host": "serve.example.com", "path": "/v1"}
@@ -69,6 +71,7 @@ def test_route_follows_the_platform_without_a_restart(place: Place) -> None:
     assert place.apply(document).out.count("unchanged") == 4
 
 
+@pytest.mark.slow
 def test_ingress_takes_the_place_of_the_route(place: Place) -> None:
     place.platform(GATEWAY)
     document = inference(service=SERVICE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support.cluster_tools import Place, training
 from support.why_records import record
 
@@ -64,6 +66,7 @@ def test_run_starts_a_job_that_logs_and_wait_mean(place: Place) -> None:
     place.until(lambda: not place.exists("Job", run) and not place.pods("train"), "the end of the run")
 
 
+@pytest.mark.slow
 def test_schedule_and_plain_training_replace_each_other(place: Place) -> None:
     place.apply(training(), flags=("--wait",))
     scheduled = training(schedule=RARELY)

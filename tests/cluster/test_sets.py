@@ -707,6 +707,7 @@ def test_relative_paths_of_one_directory_are_one_source(repository: Repository, 
         place.gpuctl("apply", "-f", path, "--set", "web")
 
 
+@pytest.mark.slow
 def test_an_older_commit_is_refused(place: Place) -> None:
     """Apply and diff refuse it, also with JSON output; a revert or --allow-older goes back. An unchanged apply records
     its commit.

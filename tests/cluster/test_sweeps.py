@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from support.cluster_tools import Place, training
 
 
@@ -11,6 +13,7 @@ def sweep(**values: Any) -> dict[str, Any]:
     return training("tune", environment={"args": ["--lr={{sweep.lr}}"]}, sweep=values)
 
 
+@pytest.mark.slow
 def test_changed_value_replaces_only_its_job(place: Place) -> None:
     created = place.apply(sweep(lr=["1e-5", "2e-5", "3e-5"]), flags=("-o", "json"))
     assert created.actions == dict.fromkeys(("Job/tune-0", "Job/tune-1", "Job/tune-2"), "create")
@@ -66,6 +69,7 @@ def test_preview_names_the_jobs_that_left_the_sweep(place: Place) -> None:
     assert "no longer has" not in place.apply(shorter).err
 
 
+@pytest.mark.slow
 def test_failed_indexes_of_the_arrays_of_a_sweep_run_again(place: Place) -> None:
     """The job that has succeeded, and the indexes that have, do not run."""
     place.apply({**sweep(lr=["1e-5", "2e-5"]), "array": 2}, flags=("--wait",))
@@ -81,6 +85,7 @@ def test_failed_indexes_of_the_arrays_of_a_sweep_run_again(place: Place) -> None
     place.until(lambda: len(place.pods("tune-1")) == 1, "the pod of the failed index")
 
 
+@pytest.mark.slow
 def test_rollback_of_one_job_keeps_it_in_the_sweep(place: Place) -> None:
     for value in ("1e-5", "2e-5"):
         place.apply(sweep(lr=[value]), flags=("--yes",))
@@ -128,6 +133,7 @@ def test_sweep_is_listed_waited_for_run_again_and_deleted(place: Place) -> None:
     assert place.exists("Job", "other")
 
 
+@pytest.mark.slow
 def test_sweep_is_paused_and_resumed(place: Place) -> None:
     place.apply(sweep(lr=["1e-5", "2e-5"]), flags=("--wait",))
     place.gpuctl("pause", "--sweep", "tune")
