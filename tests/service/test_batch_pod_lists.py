@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fault_tools.proxy import Proxy
+from properties.scale import part_of
 from support.cluster_tools import Place, training
 from support.served import Served, serving
 
@@ -31,7 +32,7 @@ def count_lists(proxy: Proxy, own: Served, path: str, texts: list[str]) -> dict[
     return {kind: sum(request.path == f"/api/v1/{kind}" for request in asked) for kind in ("pods", "nodes")}
 
 
-@pytest.mark.parametrize("path", ["/jobs/batch?dryRun=true", "/jobs/batch"], ids=["dry run", "created"])
+@pytest.mark.parametrize("path", part_of(["/jobs/batch?dryRun=true", "/jobs/batch"], 2))
 def test_a_batch_lists_all_pods_as_often_as_one_entry(proxy: Proxy, place: Place, tmp_path: Path, path: str) -> None:
     with serving(tmp_path, proxy.kubeconfig(tmp_path / "proxied"), {"admin": ("admin", None, None)}) as own:
         name = "dry" if "dryRun" in path else "made"

@@ -88,6 +88,7 @@ def test_failed_checkpoint_is_a_conflict(served: Served, place: Place, save_file
     assert checkpoints_written(save_file) == 4
 
 
+@pytest.mark.slow
 def test_remote_command_line_reports_failed_saving(remote: Remote, save_file: Path) -> None:
     """The messages and the option are the same as with a kubeconfig."""
     remote.login()

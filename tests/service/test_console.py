@@ -179,6 +179,7 @@ def test_job_page_explains_a_waiting_job(visit: Visit, place: Place, served: Ser
     visit.see("kind: training")
 
 
+@pytest.mark.slow
 def test_job_page_links_the_jobs_that_it_waits_for(visit: Visit, place: Place, served: Served) -> None:
     place.apply(training("first"), training("second", job={"after": ["first"]}))
     served.until("/jobs/second/why", lambda value: value["cause"] == "waiting-for-jobs", namespace=place.namespace)
@@ -308,6 +309,7 @@ def test_amounts_that_may_not_be_read_are_dashes(visit: Visit) -> None:
     visit.see("not visible", ".empty")
 
 
+@pytest.mark.slow
 def test_array_shows_how_many_pods_have_succeeded(visit: Visit, place: Place, served: Served) -> None:
     place.apply(training("many", array={"size": 4, "parallelism": 2}))
     served.until_running("many", place.namespace, 2)
@@ -344,6 +346,7 @@ def test_chart_is_drawn_in_a_browser_whose_language_is_not_valid(visit: Visit) -
     page.locator(".chart canvas").wait_for()
 
 
+@pytest.mark.slow
 def test_overview_says_when_a_waiting_job_fits(visit: Visit, place: Place, served: Served) -> None:
     place.apply(BLOCKED, flags=("--no-probe",))
     served.until("/jobs/stuck/why", lambda value: value["cause"], namespace=place.namespace)

@@ -75,6 +75,7 @@ def test_pause_shows_its_plan_and_its_command_resumes(visit: Visit, place: Place
     served.until_running("train", place.namespace)
 
 
+@pytest.mark.slow
 def test_rollback_shows_the_changes_and_the_new_job(browser: Any, visit: Visit, place: Place, served: Served) -> None:
     place.apply(training())
     served.until_running("train", place.namespace)
@@ -261,6 +262,7 @@ def test_documents_of_every_size_and_language_are_checked_and_applied(
     visit.see(f"namespace/{place.namespace}", "dialog details")
 
 
+@pytest.mark.slow
 def test_plan_names_the_jobs_that_it_would_evict(visit: Visit, place: Place, served: Served) -> None:
     own = {"pool": place.namespace, "gpu": 64}
     with pool_node(place.plane, f"{place.namespace}-full", **{"runwhere.ai/pool": place.namespace}):
@@ -467,6 +469,7 @@ def test_leaving_warns_if_the_document_cannot_be_stored(visit: Visit, place: Pla
     assert warned == ["beforeunload"]
 
 
+@pytest.mark.slow
 def test_form_follows_the_kind(visit: Visit, place: Place) -> None:
     visit.log_in().open(f"/new?namespace={place.namespace}&pool=drill")
     page = visit.page

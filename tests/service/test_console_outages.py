@@ -82,6 +82,7 @@ def test_focus_moves_to_the_heading_when_its_button_is_gone(visit: Visit) -> Non
     visit.troubles.clear()
 
 
+@pytest.mark.slow
 def test_slow_answer_is_announced_and_then_shown(visit: Visit) -> None:
     page, held = visit.log_in().page, list[Any]()
     page.route("**/api/v1/nodes?*", lambda route: held.append(route))

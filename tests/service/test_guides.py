@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from control_plane import ControlPlane
+from properties.scale import part_of
 from support.documents_sent import text_of
 from support.pages import ROOT, Block, blocks
 from support.seed_world import TEAM
@@ -233,7 +234,7 @@ def test_expected_output_covers_every_program() -> None:
     assert names == list(PRINTED_PARTS)
 
 
-@pytest.mark.parametrize("block", programs("python"), ids=lambda block: block.note)
+@pytest.mark.parametrize("block", part_of(programs("python"), 2), ids=lambda block: block.note)
 def test_python_programs_print_the_expected_output(
     block: Block, served: Served, seed_world: ControlPlane, environment: Mapping[str, str], tmp_path: Path
 ) -> None:

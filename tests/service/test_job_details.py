@@ -189,6 +189,7 @@ def test_waits_over_the_limit_get_429(served: Served, place: Place) -> None:
     assert wait(0).status_code == 200
 
 
+@pytest.mark.slow
 def test_wait_for_one_job_equals_that_of_the_command_line(served: Served, place: Place) -> None:
     """The answer of `gpuctl wait -o json`; lists are answered while requests wait."""
     place.apply(inference("chat"), training("done", job=outcome("complete")), training("stuck", resources={"gpu": 900}))
@@ -260,6 +261,7 @@ def test_wait_for_several_jobs_returns_the_decided_ones(served: Served, place: P
         served.call("POST", "/jobs/wait", json=body, status=400)
 
 
+@pytest.mark.slow
 def test_fit_equals_that_of_the_command_line(served: Served, place: Place) -> None:
     """The verdicts of `gpuctl fit`; jobs that the user may not see count, without their names."""
     place.apply(training("holder", resources={"gpu": 60}))

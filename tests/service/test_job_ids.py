@@ -7,12 +7,13 @@ import pytest
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.jobs.job_ids import name_in_id
 from gpuctl.reading.jobs.job_objects import Identity, Job, job_id
+from properties.scale import part_of
 from support.cluster_tools import inference, outcome, training
 from support.documents_sent import sent
 from support.remote import Remote
 
 
-@pytest.mark.parametrize("way", ["kubeconfig", "service"])
+@pytest.mark.parametrize("way", part_of(["kubeconfig", "service"], 2))
 def test_commands_accept_a_job_id(remote: Remote, way: str) -> None:
     """The id identifies that very job: after its deletion the id is unknown, even if a new job has the same name."""
     place, served = remote.place, remote.served

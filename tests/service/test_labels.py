@@ -326,6 +326,7 @@ def test_invalid_node_lists_are_rejected(nodes: Any, served: Served) -> None:
     assert served.call("POST", "/nodes/labels/batch", status=400, json=body)["error"] == "InvalidRequest"
 
 
+@pytest.mark.slow
 def test_batch_of_maximum_size_reports_missing_nodes(served: Served, spares: None) -> None:
     """Only one of the nodes exists, or none: the answer lists the failures with status 200."""
     body = {"nodeNames": ["spare-1", *(f"none-{number}" for number in range(499))], "key": "a", "value": "x"}

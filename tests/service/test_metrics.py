@@ -18,6 +18,7 @@ from control_plane import ControlPlane
 from gpuctl_server.metric_queries import DEFAULTS, MetricQuery
 from gpuctl_server.server_settings import ServerSettings
 from gpuctl_usage.layered_settings import SettingsProblem
+from properties.scale import part_of
 from support.cluster_tools import POOL, Place, training
 from support.prometheus_server import Exporter, running_prometheus
 from support.served import Served, serving
@@ -111,6 +112,7 @@ def exporter() -> Iterator[Exporter]:
     running.close()
 
 
+@pytest.mark.slow
 def test_node_gpu_details_show_current_metrics(
     plane: ControlPlane, place: Place, tmp_path: Path, exporter: Exporter
 ) -> None:
@@ -230,20 +232,16 @@ def answering(status: int, body: bytes, **headers: str) -> Iterator[tuple[str, l
         server.server_close()
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "said"),
-    [
-        (302, b"", "returned status 302"),
-        (200, b"<html>", "returned status 200"),
-        (200, b'{"status": "success", "data": {"result": [{"values": 3}]}}', "returned an invalid response"),
-        (200, b" " * (9 * 2**20), "more than 8 MiB"),
-        (
-            422,
-            b'{"status": "error", "error": "query timed out\\u001b[2J"}',
-            "returned status 422: query timed out",
-        ),
-    ],
-)
+REDIRECT = (302, b"", "returned status 302")
+INVALID = [
+    (200, b"<html>", "returned status 200"),
+    (200, b'{"status": "success", "data": {"result": [{"values": 3}]}}', "returned an invalid response"),
+    (200, b" " * (9 * 2**20), "more than 8 MiB"),
+    (422, b'{"status": "error", "error": "query timed out\\u001b[2J"}', "returned status 422: query timed out"),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "said"), [REDIRECT, *part_of(INVALID, 4)])
 def test_invalid_prometheus_answers_are_reported(
     plane: ControlPlane, place: Place, tmp_path: Path, status: int, body: bytes, said: str
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane
+from properties.scale import part_of
 from support.cluster_tools import Place, image, training
 from support.documents_sent import sent
 from support.served import Served, serving
@@ -71,7 +72,7 @@ def test_documents_placed_on_this_cluster_are_applied(place: Place, uid: str, se
     assert place.names() == {"Job/a"}
 
 
-@pytest.mark.parametrize("names", [(), ("staging",), ("one", "two")])
+@pytest.mark.parametrize("names", part_of([(), ("staging",), ("one", "two")], 3))
 def test_service_without_cluster_name_rejects_placements(
     place: Place, plane: ControlPlane, serve: Serve, names: tuple[str, ...]
 ) -> None:

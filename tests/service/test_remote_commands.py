@@ -401,6 +401,7 @@ def test_logs_follow_replacement_pods(remote: Remote) -> None:
     assert command.out.decode().endswith(f"\n{new[-5:]} | new 2\n")
 
 
+@pytest.mark.slow
 def test_logs_end_when_the_output_pipe_closes(remote: Remote) -> None:
     remote.login()
     remote.place.apply(training("a"))
@@ -479,6 +480,7 @@ def test_apply_equals_that_with_a_kubeconfig(remote: Remote) -> None:
         place.running("near", "far")
 
 
+@pytest.mark.slow
 def test_apply_of_a_directory_equals_that_with_a_kubeconfig(remote: Remote) -> None:
     """Files, subdirectories, several documents in one file; objects of other kinds are skipped with the same note."""
     remote.login()
@@ -658,6 +660,7 @@ def test_run_equals_that_with_a_kubeconfig(remote: Remote) -> None:
     remote.same("run", "nope", code=1)
 
 
+@pytest.mark.slow
 def test_rollback_equals_that_with_a_kubeconfig(remote: Remote) -> None:
     """The same plan, confirmation and result; the service checks that the user may submit the document."""
     remote.login()

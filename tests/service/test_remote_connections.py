@@ -81,6 +81,7 @@ def test_apply_without_answer_advises_to_run_it_again(remote: Remote, breakable_
     assert "cannot be reached" in said.err
 
 
+@pytest.mark.slow
 def test_confirmation_holds_when_running_time_changes(remote: Remote) -> None:
     """The question contains the job's running time, which is longer when the answer arrives."""
     remote.login()

@@ -191,6 +191,7 @@ def test_collector_without_access_to_quotas(plane: ControlPlane, place: Place, t
             until(own, place, 8)
 
 
+@pytest.mark.slow
 def test_quota_changed_without_access_is_dated_by_the_object(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
     """Pods were followed all the time, by two collectors in turn: the object has the time of the lower limit."""
     place.limit("most", gpu="8")
