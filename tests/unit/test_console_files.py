@@ -9,6 +9,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
 from vendor_console import LIST, ROOT, VENDOR, contents, differing
 
 from gpuctl_server.console import static_files
@@ -42,6 +43,7 @@ def test_libraries_are_those_of_the_list() -> None:
             assert f"{package['package']}\n\n" in licences
 
 
+@pytest.mark.slow
 def test_libraries_are_those_of_the_registry(tmp_path: Path) -> None:
     """The packages are downloaded and bundled again: `tools/vendor_console.py --check`."""
     tools()
