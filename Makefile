@@ -7,8 +7,8 @@ DOCS_VENV ?= .venv-docs
 SITE ?= site
 # The installed dependencies: dev and lowest are locked in requirements/*.txt; newest are the registry's newest releases.
 DEPENDENCIES ?= dev
-# Parallel test workers. Most tests wait for a control plane, so two cores are enough for three workers.
-WORKERS ?= 3
+# Parallel test workers. Most tests wait for a control plane: three of them leave a fifth of two cores idle.
+WORKERS ?= 4
 export PYTHONPATH :=
 # Without this, each test worker and each command started by a test would compile changed modules again.
 export PYTHONDONTWRITEBYTECODE :=
