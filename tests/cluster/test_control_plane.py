@@ -1,4 +1,4 @@
-"""Simulated pods end as the kubelet reports it, and a killed sandbox leaves no process."""
+"""A killed sandbox leaves no process."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,67 +16,8 @@ from gpuctl_usage.store.database import open_database
 
 pytestmark = pytest.mark.slow
 
-NAMESPACE = "outcomes"
-LABEL = {"gpuctl.test/for": "outcomes"}
 TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parent
-Object = dict[str, Any]
-
-ENDS = {
-    ("", "Never"): ("Running", "running", None),
-    ("complete", "Never"): ("Succeeded", "terminated", "Completed"),
-    ("fail", "Never"): ("Failed", "terminated", "Error"),
-    ("oom", "Never"): ("Failed", "terminated", "OOMKilled"),
-    ("image-not-found", "Never"): ("Pending", "waiting", "ImagePullBackOff"),
-    ("crash", "Always"): ("Running", "waiting", "CrashLoopBackOff"),
-}
-"""(outcome, restart policy) -> phase of the pod, state of its container, reason of the state."""
-
-
-def _pod(outcome: str, policy: str) -> Object:
-    container = {"name": "main", "image": "team/train:v1", "resources": {"limits": {"nvidia.com/gpu": "2"}}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": f"pod-{outcome or 'default'}",
-            "namespace": NAMESPACE,
-            "annotations": {"gpuctl.test/outcome": outcome} if outcome else {},
-        },
-        "spec": {"restartPolicy": policy, "containers": [container], "nodeSelector": LABEL},
-    }
-
-
-@pytest.fixture
-def outcomes(plane: ControlPlane) -> Iterator[ControlPlane]:
-    """A node and a namespace for the pods of this module."""
-    plane.add_node("outcomes", labels=LABEL, gpus=128)
-    plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    yield plane
-    plane.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
-    plane.kubectl("delete", "pods", "--all", "-n", NAMESPACE, "--force", "--grace-period=0", "--wait=false")
-    plane.kubectl("delete", "node", "outcomes")
-
-
-def _end(pod: Object) -> tuple[str, str, str | None]:
-    status = pod["status"]
-    containers = status.get("containerStatuses") or [{"state": {}}]
-    state = next(iter(containers[0]["state"].items()), ("", {}))
-    return status["phase"], state[0], state[1].get("reason")
-
-
-def test_simulated_pods_end_with_their_outcome(outcomes: ControlPlane) -> None:
-    outcomes.create(*(_pod(outcome, policy) for outcome, policy in ENDS))
-
-    def ended() -> bool:
-        pods = outcomes.get("pods", "-n", NAMESPACE)["items"]
-        # A pod in CrashLoopBackOff runs again after 10 s, so each pod counts once it has been seen in its state.
-        seen.update(pod["metadata"]["name"] for pod in pods if _end(pod) == wanted[pod["metadata"]["name"]])
-        return seen == set(wanted)
-
-    wanted = {f"pod-{outcome or 'default'}": end for (outcome, _), end in ENDS.items()}
-    seen: set[str] = set()
-    outcomes.wait_for(ended, "the outcomes of all pods")
 
 
 def _processes_naming(directory: Path) -> list[int]:

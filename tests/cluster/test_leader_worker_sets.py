@@ -67,19 +67,6 @@ def test_replica_on_two_nodes_serves_by_its_leader(group_place: Place, writes_no
 
 
 @pytest.mark.slow
-def test_failed_worker_restarts_its_replica(group_place: Place) -> None:
-    place = group_place
-    place.apply(served(service={"replicas": 2}), flags=("--wait", "--timeout", "60"))
-    old = place.pods("chat")
-    place.plane.annotate(place.namespace, "chat-1-1", outcome="crash")
-    place.until(
-        lambda: {name for name, uid in place.pods("chat").items() if uid != old.get(name)} == {"chat-1", "chat-1-1"},
-        "the second replica to be created again",
-    )
-    place.until(lambda: job_status(place) == "Running 4/4", "all pods to run")
-
-
-@pytest.mark.slow
 def test_paused_inference_has_no_pods(group_place: Place, writes_nothing: Judge) -> None:
     place = group_place
     place.apply(served(service={"replicas": 2}), flags=("--wait", "--timeout", "60"))
