@@ -108,35 +108,37 @@ def take_commands(
     values: Mapping[str, int | str],
     variables: Mapping[str, str] = VARIABLES,
     known: Iterable[str] = (),
+    key: str = "commands",
 ) -> None:
     """Set the command of a document to the commands of a node.
 
     :param values: variables with known values.
     :param variables: pattern of a variable of dstack -> what stands for it.
     :param known: further variables that the container has.
+    :param key: the list of the commands.
     """
-    items = tree.items(("commands",))
+    items = tree.items((key,))
     if not items:
         return
-    texts = [tree.node(("commands", index)) for index in range(items)]
+    texts = [tree.node((key, index)) for index in range(items)]
     if any(node is None or node.kind != SCALAR for node in texts):
         return
     entrypoint = tree.text(("entrypoint",))
     if entrypoint is not None:
         found = re.match(rf"({_SHELL})[ \t]+-c\Z", entrypoint)
         if found is None or items > 1:
-            tree.dropped(("commands",), "they are arguments of `entrypoint`: write both into `environment.command`")
+            tree.dropped((key,), "they are arguments of `entrypoint`: write both into `environment.command`")
             return
         shell = found[1]
         tree.mapped(("entrypoint",), COMMAND)
-    tree.take_apart(("commands",))
+    tree.take_apart((key,))
     # Empty lines keep the lines of the script at those of the file.
     lines: list[str] = []
     written: list[str] = []
     places: list[range] = []
-    first = tree.block_line(("commands", 0))
+    first = tree.block_line((key, 0))
     for index, node in enumerate(texts):
-        line, end = tree.block_line(("commands", index)), tree.last_line(("commands", index)) + 1
+        line, end = tree.block_line((key, index)), tree.last_line((key, index)) + 1
         gap = line - first - len(lines)
         item = str(node.value).rstrip("\n").split("\n") if node is not None else []
         written += [""] * gap + item
@@ -163,4 +165,4 @@ def take_commands(
     if items > 1 and command and command[:2] == [shell, "-c"]:
         command[-1] = f"set -e\n{command[-1]}"
         note = "an item runs if the one before it succeeded: `set -e`, which holds inside of an item, too"
-        tree.ledger.changed(tree.line(("commands",)), f"commands: {items} items", COMMAND, note)
+        tree.ledger.changed(tree.line((key,)), f"{key}: {items} items", COMMAND, note)

@@ -1,14 +1,15 @@
-"""Imports tasks and services of dstack."""
+"""Imports tasks, services and development environments of dstack."""
 
 from __future__ import annotations
 
 import re
+import shlex
 
 from gpuctl.frontend.source import Source
 from gpuctl.importing.carried_fields import PodPatch
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.dstack_groups import take_groups
-from gpuctl.importing.dstack_nodes import shell_of, take_commands, take_resources
+from gpuctl.importing.dstack_nodes import COMMAND, shell_of, take_commands, take_resources
 from gpuctl.importing.import_values import Given, Unreadable
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
@@ -17,9 +18,9 @@ from gpuctl.importing.source_tree import SourceTree, read_documents
 from gpuctl.importing.task_fields import AS_PROBES, TaskFields
 
 TOOL = "dstack"
-KINDS = {"task": "training", "service": "inference"}
+_ENVIRONMENT = "dev-environment"
+KINDS = {"task": "training", "service": "inference", _ENVIRONMENT: "notebook"}
 _HINTS = {
-    "dev-environment": "`gpuctl new notebook` starts a document for a development environment",
     "fleet": "nodes are a `pool` here: `gpuctl new pool` starts one",
     "volume": "a volume is a PersistentVolumeClaim here: `storage.workdirs: [{path: DIR, pvc: {claim: NAME}}]`",
     "gateway": "an address outside the cluster is `service.route`",
@@ -31,7 +32,9 @@ _NOTES = {
     r"^(python|nvcc|build|setup)": "the software is a part of `environment.image`",
     r"^(files|repos|repo)": "files come from the image, `code` or `storage.workdirs`",
     r"^(backends|regions|instance_types|availability_zones|fleets)": "nodes are selected by `resources.pool`",
-    r"^ports": "pods of a training need no open ports",
+    r"^ports": "`gpuctl port-forward NAME` reaches a port of a pod",
+    r"^inactivity_duration": "`notebook.stop_after` reads the activity of a Jupyter server: write both if there is one",
+    r"^version": "the image has the programs of an IDE",
     r"^retry": "`job.retries` is a number of further attempts",
     r"^(model|gateway|https|auth|strip_prefix|domain)": "clients call the Service; an address outside the cluster is "
     "`service.route`",
@@ -67,7 +70,8 @@ def import_dstack_run(source: Source, given: Given) -> Imported:
     kind = KINDS.get(tree.text(("type",)) or "")
     if kind is None:
         written = tree.text(("type",)) or ""
-        hint = f"import tasks and services; {_HINTS.get(written, 'name the type of the configuration')}"
+        what = _HINTS.get(written, "name the type of the configuration")
+        hint = f"import tasks, services and development environments; {what}"
         raise Unreadable(tree.line(("type",)), f"the type `{written}` is not imported", hint)
     draft = Draft(kind, source.name, TOOL)
     task = TaskFields(tree, draft, given)
@@ -90,10 +94,12 @@ def import_dstack_run(source: Source, given: Given) -> Imported:
     else:
         take_resources(tree, draft, task)
         values: dict[str, int | str] = {"DSTACK_GPUS_NUM": task.gpus * task.node_count}
-        if kind == "inference":
+        if kind != "training":
             values |= {"DSTACK_NODES_NUM": 1, "DSTACK_NODE_RANK": 0, "DSTACK_MASTER_NODE_IP": "localhost"}
             values["DSTACK_GPUS_PER_NODE"] = task.gpus
-        take_commands(tree, draft, task, shell, values)
+        take_commands(tree, draft, task, shell, values, key="init" if kind == "notebook" else "commands")
+        if kind == "notebook":
+            _wait_for_users(tree, draft, shell)
         for key in ("groups", "replicas"):
             for index in range(tree.items((key,))):
                 tree.dropped((key, index), _OTHER_GROUPS if kind == "training" else _NOTES["^replicas"])
@@ -102,6 +108,21 @@ def import_dstack_run(source: Source, given: Given) -> Imported:
         SourceTree(other, ledger).dropped((), "dstack reads the first configuration of a file")
     missing = task.missing_values()
     return Imported(TOOL, [draft], ledger.entries(), missing)
+
+
+def _wait_for_users(tree: SourceTree, draft: Draft, shell: str) -> None:
+    """Have the program wait after the commands that prepare it: users connect to a development environment."""
+    command = draft.get(COMMAND) or []
+    before = command[2] if command[:2] == [shell, "-c"] else shlex.join(command) + "\n" if command else ""
+    path = ("init",) if before else ("ide",)
+    words = [shell, "-c", f"{before}exec sleep infinity\n"] if before else ["sleep", "infinity"]
+    draft.set(COMMAND, words, tree.line(path), last=tree.last_line(path))
+    tree.changed(
+        ("ide",), COMMAND, "the pod waits, and `gpuctl exec NAME` opens a shell: write the command of a server"
+    )
+    draft.set("service.type", "ClusterIP")
+    if tree.flag(("inactivity_duration",)) is False:
+        tree.mapped(("inactivity_duration",), None, "a notebook without `notebook.stop_after` has no limit")
 
 
 def _volumes(tree: SourceTree, draft: Draft) -> None:
@@ -146,9 +167,11 @@ def _others(tree: SourceTree, draft: Draft) -> None:
         PodPatch(tree, draft).of_container(("privileged",), "securityContext", {"privileged": True})
     duration = tree.text(("max_duration",))
     if duration is not None and re.match(r"(\d+[dhms])+\Z", duration):
-        draft.set("job.max_runtime", duration, tree.line(("max_duration",)))
-        tree.mapped(("max_duration",), "job.max_runtime")
-    elif duration in ("off", "-1"):
+        field = "notebook.max_lifetime" if draft.kind == "notebook" else "job.max_runtime"
+        draft.set(field, duration, tree.line(("max_duration",)))
+        paused = "the notebook is paused, and `gpuctl resume` starts it again"
+        tree.taken(("max_duration",), field, paused if draft.kind == "notebook" else None)
+    elif duration == "-1" or tree.flag(("max_duration",)) is False:
         tree.mapped(("max_duration",), None, "a job without `job.max_runtime` has no limit")
     spot = tree.text(("spot_policy",))
     if spot == "spot":
