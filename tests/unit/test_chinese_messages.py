@@ -294,7 +294,7 @@ def test_plan_and_its_questions_are_chinese_on_request(chinese: Translation) -> 
     assert Plan([step]).questions == ["替换 training/a（nlp）：已运行 3h，进度会丢失；要等待：没有节点带有标签 a=b"]
     assert str(step.victims[0]) == "cv 的 training/b（所有者 anna，2 个 Pod，尚未运行）"
     # A text that differs between surfaces is translated where it is a value.
-    assert say("{object}: {held}; {hint}", object="a", held="b", hint=ADOPT_OBJECT) == (
+    assert say("{object}: {error}; {hint}", object="a", error="b", hint=ADOPT_OBJECT) == (
         "a：b；给任务改名，或请其管理者放弃该对象"
     )
     set_request_translation(None)

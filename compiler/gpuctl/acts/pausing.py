@@ -24,7 +24,7 @@ from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
 from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
-from gpuctl.language.sentences import Template, say, verb_of
+from gpuctl.language.sentences import Template, clauses, say, verb_of
 from gpuctl.objects.api_resources import (
     QUEUE_LABEL,
     TRAINING_FORMS,
@@ -335,7 +335,7 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
         return _resumed(key, be, waits, say(_ADMITTED))
     said = say("{be} resumed with {replicas:replica}", be=be, replicas=count)
     if refusal:
-        return PauseResult(key, "resumed", True, say("{said}; {refusal}", said=said, refusal=refusal))
+        return PauseResult(key, "resumed", True, clauses(said, refusal))
     return PauseResult(key, "resumed", True, said, "resumed")
 
 

@@ -278,7 +278,7 @@ class _Expander:
                 path,
                 written,
                 say("`{written}`: `{field}` is not set", written=shorten(written), field=field),
-                say("set `{field}`", field=field),
+                say("set `{fields}`", fields=field),
             )
         if isinstance(value, bool):
             return "true" if value else "false"

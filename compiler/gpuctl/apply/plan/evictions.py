@@ -216,10 +216,7 @@ def _add_result(
             step.waits.append(_wait(step, answer, request))
         elif answer.depends:
             # The quota wait assumed the order of creation, but other jobs may use the quota first.
-            step.waits = [
-                Wait(cause, say("{text}; {depends}", text=text, depends=say(DEPENDS)), None)
-                for cause, text, _ in step.waits
-            ]
+            step.waits = [Wait(cause, clauses(text, say(DEPENDS)), None) for cause, text, _ in step.waits]
     elif answer.verdict == "never" and request.planning.queue and not step.queued:
         plan.errors.append(_never(step, answer))
     elif step.title in plan.lacking_jobs and not (answer.verdict == "never" and answer.admitted is False):

@@ -8,7 +8,7 @@ from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.hints import OR_ADOPT
 from gpuctl.language.display_text import visible
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import Object, annotations_of, key_of, labels_of
 
 # Flux' labels, and the kind of the object that each names.
@@ -91,4 +91,4 @@ def _take_over(step: Step, live: Object, tracker: str) -> None:
                 FieldOutcome(f"metadata.{part}[{name}]", live["metadata"][part][name], None) for name in names
             ]
     taken = say("taken over from {tracker}", tracker=tracker)
-    step.reason = say("{taken}; {reason}", taken=taken, reason=step.reason) if step.reason else taken
+    step.reason = clauses(taken, step.reason)

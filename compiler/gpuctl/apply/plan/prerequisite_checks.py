@@ -215,7 +215,7 @@ def _report(plan: Plan, step: Step, ends: Ends, keys: Records) -> None:
                 )
             )
         elif one.state == "unmet":
-            plan.notes.append(say("{job} cannot start: {unmet}", job=title, unmet=describe_prerequisite(one)))
+            plan.notes.append(say("{object} cannot start: {reason}", object=title, reason=describe_prerequisite(one)))
     left = [one.name for one in states if one.state != "met"]
     if left:
         plan.notes.append(say("{job} starts after {names:few}; {starter}", job=title, names=left, starter=STARTER))

@@ -154,7 +154,7 @@ def _check_state(workload: Object, name: str) -> None:
         again = say("{command} runs it again", command=JobHint("rerun", key.name, key.namespace))
         raise NotScalable(say("{object} has {state}", object=name, state=ended_word(ended)), again)
     if workload["metadata"].get("deletionTimestamp"):
-        raise NotScalable(say("{job} is being deleted", job=name))
+        raise NotScalable(say("{object} is being deleted", object=name))
 
 
 def _effect(workload: Object, nodes: int) -> str:

@@ -23,7 +23,7 @@ from gpuctl.apply.state.compare import Comparison, FieldOutcome, compare, in_pla
 from gpuctl.apply.state.field_paths import is_pod_metadata, is_within, steps_of
 from gpuctl.apply.state.managed_fields import fields_of, held_by_others
 from gpuctl.hints import ADOPT_FIELDS, OR_RELOWER, JobHint
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, SERVICES, Object, annotations_of, labels_of
 from gpuctl.objects.elastic_jobs import size_again
 from gpuctl.objects.ownership_metadata import is_ours
@@ -174,7 +174,7 @@ def _rolling_step(
     compared.conflicts.pop("spec.replicas", None)
     held = compared.held
     if held and not (options.request.planning.adopt or options.request.compare):
-        raise DecisionRefused(say("{object}: {held}; {hint}", object=target.key, held=held, hint=ADOPT_FIELDS))
+        raise DecisionRefused(say("{object}: {error}; {hint}", object=target.key, error=held, hint=ADOPT_FIELDS))
     obj = {**live, **compared.merged}
     changes = [*compare(target.key.kind, obj, live, ours=fields_of(live)).changes, *metadata]
     return Step(
@@ -229,7 +229,7 @@ def replacement(
 ) -> Step:
     desired = with_carried_fields(target, live, options)
     if resized := size_again(live, desired):
-        reason = say("{reason}; {size}", reason=reason, size=resized)
+        reason = clauses(reason, resized)
     lost = lost_fields(
         live,
         desired,

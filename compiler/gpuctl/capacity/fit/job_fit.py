@@ -225,7 +225,7 @@ def _answer_without_pods(
         return Fit(demand, *plain, 0, [], bool(demand.refusals), found, None)
     empty, why = verdict_without_room(component, demand, QuotaAdmission([], [], False, []), found, 0)
     if empty == "never":
-        return Fit(demand, "never", say("{why}; {reason}", why=why, reason=wait.message), 0, [], True, found, None)
+        return Fit(demand, "never", clauses(why, wait.message), 0, [], True, found, None)
     return Fit(demand, "fits-when-empty", wait.message, 0, [], True, found, None, queue_wait=wait.place)
 
 

@@ -35,9 +35,7 @@ def running_pod(job: Job, text: str | None, keys: Records, *, ready: bool = Fals
         return running[0], len(running)
     if not pods:
         status = job.status(keys)
-        raise NoPodRunning(
-            say("{title} has no pods: {word}", title=title, word=_said(status.word, status.reason)), str(why)
-        )
+        raise NoPodRunning(say("{title} has no pods: {word}", title=title, word=status.described), str(why))
     newest = pods[-1]
     status = pod_status(newest)
     others = say(" (and {pods} more)", pods=len(pods) - 1) if len(pods) > 1 else ""
@@ -47,7 +45,7 @@ def running_pod(job: Job, text: str | None, keys: Records, *, ready: bool = Fals
             "pod {pod} of {job} does not run: {status}{others}",
             pod=newest["metadata"]["name"],
             job=title,
-            status=_said(status.word, status.reason),
+            status=status.described,
             others=others,
         ),
         hint if status.phase in ("succeeded", "failed") else say("{command} shows the cause", command=why),
@@ -66,7 +64,3 @@ def _preference(pod: Object, *, ready: bool) -> tuple[bool, bool, list[tuple[int
 
 def _numbered(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
-
-
-def _said(word: str, reason: str) -> str:
-    return f"{word}: {reason}" if reason else word

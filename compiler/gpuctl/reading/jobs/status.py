@@ -77,6 +77,11 @@ class Status(NamedTuple):
         wanted = text.replace(" ", "").lower()
         return wanted in (self.word.replace(" ", "").lower(), self.phase)
 
+    @property
+    def described(self) -> str:
+        """Return the word with the reason, if there is one."""
+        return say("{word}: {reason}", word=self.word, reason=self.reason) if self.reason else self.word
+
 
 def pod_status(pod: Object) -> Status:
     """Return the status of a pod."""

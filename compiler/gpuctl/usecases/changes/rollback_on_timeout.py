@@ -115,7 +115,7 @@ def _bring_back(
             callbacks.on_step_done(replace(step, error=None))
         more = getattr(getattr(failure, "plan", None), "unfinished", False)
         plan.unfinished = plan.unfinished or bool(more)
-        return [say("{names} could not be restored: {reason}", names=names, reason=why)]
+        return [say("{object} could not be restored: {reason}", object=names, reason=why)]
     plan.notes += [note for note in back.notes if note not in plan.notes]
     plan.unfinished, plan.outage = plan.unfinished or back.unfinished, plan.outage or back.outage
     return _told(plan, back, changed, late, callbacks)

@@ -147,9 +147,6 @@ class JobLogs:
 
     def _why_none(self, missing: list[LogProblem]) -> str:
         if not missing:
-            status = self.job.status(self._reader.keys)
-            word, reason = status.word, status.reason
-            said = say("{word}: {reason}", word=word, reason=reason) if reason else word
-            return say("it has no pods: {status}", status=said)
+            return say("it has no pods: {status}", status=self.job.status(self._reader.keys).described)
         others = say(" (and {pods} more pods)", pods=len(missing) - 1) if len(missing) > 1 else ""
         return say("its pod {pod} is {state}{others}", pod=missing[0].pod, state=missing[0].message, others=others)
