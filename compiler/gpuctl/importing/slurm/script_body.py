@@ -301,7 +301,9 @@ class ScriptBody:
                 return None, "gpuctl sets `MASTER_PORT`, the same on all nodes"
             self.body.set_master_port(port, self._line(word.start))
             return "job.master_port", None
-        if name == VISIBLE_DEVICES and once and (self.has_steps or value is None or not self._is_part(value.text)):
+        if name == "CUDA_VISIBLE_DEVICES" and once and value is not None and self._is_superfluous(value.text):
+            return None, "a pod has GPUs of its own, which count from 0: it needs no list of them"
+        if name == VISIBLE_DEVICES and once:
             return None, f"the device plugin sets `{name}`"
         if lists_own_gpus(name, written):
             return None, "a pod sees its own GPUs, and needs no list of them"
@@ -326,11 +328,12 @@ class ScriptBody:
             self._take_out(constant, f"environment.env.{name}")
         return f"environment.env.{name}", None
 
-    def _is_part(self, devices: str) -> bool:
-        """Return True if a list of GPUs, such as ``0,1``, has some of the pod's GPUs, but not all."""
-        numbers = [whole_number(item) for item in devices.split(",")]
-        known = {number for number in numbers if number is not None and number < self.facts.gpus}
-        return len(known) == len(numbers) < self.facts.gpus
+    def _is_superfluous(self, devices: str) -> bool:
+        """Return True if a list of GPUs, such as ``4,5``, is not about the GPUs of a pod, or if Slurm replaces it."""
+        numbers = {whole_number(item) for item in devices.split(",")} - {None}
+        is_whole = numbers == set(range(self.facts.gpus))
+        is_other = any(number is not None and number >= self.facts.gpus for number in numbers)
+        return bool(numbers) and self.facts.gpus > 0 and (is_other or (self.has_steps and not is_whole))
 
     def _directory(self, statement: Statement, command: BodyCommand) -> bool:
         """Take a `cd` before the first program as the directory of the container."""

@@ -33,7 +33,7 @@ _SHELL_SCRIPT = r"(?:\S*/)?(?:bash|sh|zsh)(?: -\S+)* -\w*c\Z"
 _LONGEST_SHELL = 200
 _DEFAULT = r"\$\{\d:?-([^}]+)\}"
 _DIRECTIVE = r"(?m)^(?:#SBATCH|#SLURM)(?=[\s-])[^\n]*(?:\n|\Z)"
-_HOME = r"(?:^|[\s=:\"(<>])~/|(?:\b(?:cd|pushd)[ \t]+|\w=)~(?=[\s;)]|$)"
+_HOME = r"(?:^|[\s=:\"(<>])~(?:[a-z_][\w-]*)?/|(?:\b(?:cd|pushd)[ \t]+|\w=)~(?=[\s;)]|$)"
 _ASKS_SLURM = rf"(?:\$\(|`|<\()[ \t]*({'|'.join([*SLURM_COMMANDS, 'srun'])})\b"
 _OF_HOST = rf"(?<![\w./$%-])(?:srun(?=[ \t])|{STARTS_CONTAINER})"
 """Programs that start others on nodes, or in containers."""
@@ -182,8 +182,10 @@ class ScriptLines:
         known |= _SET_IN_SHELL
         before = (set(known) - assigned.keys()) | _SET_IN_SHELL
         for number, text in self.unquoted(keeps_shells=True):
-            if re.search(_HOME, text) is not None:
-                self.remarks.lost(number, "~/", "a container has another home directory: write an absolute path")
+            if (home := re.search(_HOME, text)) is not None:
+                user = home[0].partition("~")[2].rstrip("/")
+                note = "a container has another home directory: write an absolute path"
+                self.remarks.lost(number, f"~{user}/", note)
             if (mounts := unknown_mounts(text)) is not None:
                 self.remarks.lost(number, mounts, MOUNTS)
             for name, default in dict.fromkeys(re.findall(_HAS_DEFAULT, text)):
