@@ -71,6 +71,8 @@ def read_batch_file(text: str, ledger: LineLedger) -> BatchFile:
 def _add(options: dict[str, SlurmOption], number: int, line: str, ledger: LineLedger) -> None:
     words = directive_words(re.sub(_DIRECTIVE, "", line, count=1))
     found = read_options(words, number)
+    if not words:
+        ledger.mapped(number, line, None)
     for option in found.options:
         if not option.known:
             ledger.dropped(number, option.text, "neither Slurm nor a known plugin has such an option")

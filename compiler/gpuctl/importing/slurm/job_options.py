@@ -10,7 +10,7 @@ from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.import_values import Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.sbatch_options import OF_CONTAINERS, SlurmOption
-from gpuctl.importing.slurm.slurm_values import ArrayRange, array_of, duration_of, whole_number
+from gpuctl.importing.slurm.slurm_values import ArrayRange, array_of, duration_of, normal_path, whole_number
 from gpuctl.language.names import is_dns_label, is_env_name
 from gpuctl.language.settings import DEFAULT_PRIORITIES
 
@@ -155,7 +155,7 @@ class JobOptions:
 
     def _chdir(self, option: SlurmOption, value: str) -> None:
         if value.startswith("/") and "%" not in value:
-            self._map(option, "environment.workdir", value)
+            self._map(option, "environment.workdir", normal_path(value))
         elif value in (".", "./"):
             self.ledger.mapped(option.line, option.text, None, "it is where sbatch is called, as without it")
         else:

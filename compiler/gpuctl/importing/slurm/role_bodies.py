@@ -28,6 +28,9 @@ from gpuctl.language.names import nearest_dns_label
 
 _FIELD = "roles"
 _LONGEST_NAME = 20
+_SHORTEST_NAME = 8
+_LONGEST_POD = 53
+"""Maximum length of the names of a job and a role, and of a node's number, in the name of a pod."""
 _NUMBER = rf"{reference('NNODES')}|\$\{{NNODES:?-[^{{}}\n]*\}}|\bNNODES\b(?=[^\n()]*\)\))"
 _FIRST = rf"{reference('MASTER_ADDR')}|(?<=\$\{{)MASTER_ADDR\b(?=[:%#/-])"
 _MASTER_OF_PART = rf"(?m)^[ \t]*(?:export[ \t]+)?MASTER_ADDR=\"?\${PART}(\d)"
@@ -50,7 +53,9 @@ class RoleBodies:
         self.facts = facts
         self.draft = draft
         self.is_one = len(division.groups) == 1
-        self.names = _names(division.groups)
+        most = max(len(str(group.nodes - 1)) for group in division.groups)
+        longest = _LONGEST_POD - most - len(draft.get("job.name") or "")
+        self.names = _names(division.groups, max(_SHORTEST_NAME, min(_LONGEST_NAME, longest)))
         part = re.search(_MASTER_OF_PART, replaced.text)
         first = next(
             (
@@ -367,14 +372,14 @@ def _step_resources(step: PlacedStep, nodes: int) -> dict[str, Any]:
     return found
 
 
-def _names(groups: Sequence[StepGroup]) -> list[str]:
+def _names(groups: Sequence[StepGroup], longest: int) -> list[str]:
     """Return a name for each group, after its program."""
     found: list[str] = []
     for group in groups:
-        name = _program_name(group.steps[0].program) if group.steps else "main"
+        name = _program_name(group.steps[0].program)[:longest].rstrip("-") if group.steps else "main"
         unique, number = name, 2
         while unique in found:
-            unique, number = f"{name[: _LONGEST_NAME - 3]}-{number}", number + 1
+            unique, number = f"{name[: longest - 3]}-{number}", number + 1
         found.append(unique)
     return found
 

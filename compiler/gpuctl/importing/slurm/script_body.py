@@ -39,7 +39,7 @@ from gpuctl.importing.slurm.launcher_options import set_by_gpuctl
 from gpuctl.importing.slurm.script_edits import as_argument, tidy_script
 from gpuctl.importing.slurm.script_lines import NO_HOSTS, ScriptLines
 from gpuctl.importing.slurm.shell_values import Value, constant_of, word_value, words_of
-from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.slurm.slurm_values import normal_path, whole_number
 from gpuctl.importing.slurm.slurm_variables import Replaced, lists_own_gpus
 from gpuctl.importing.slurm.srun_options import SrunOptions, setting_of_step
 from gpuctl.importing.slurm.text_places import VariableUses, end_of_document
@@ -347,7 +347,7 @@ class ScriptBody:
         value = word_value(self.body.raw(word), self.body.values)
         if value is None or not value.startswith("/") or "$(" in value:
             return False
-        self.draft.set("environment.workdir", value, self._line(command.start))
+        self.draft.set("environment.workdir", normal_path(value), self._line(command.start))
         self._take_out(statement, "environment.workdir")
         return True
 

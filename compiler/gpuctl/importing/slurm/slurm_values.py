@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import NamedTuple
 
@@ -133,3 +134,8 @@ def array_of(text: str) -> ArrayRange | None:
 def whole_number(text: str | None) -> int | None:
     """Return a whole number; None if the text is not one."""
     return int(text) if text is not None and re.match(r"\d{1,9}\Z", text) else None
+
+
+def normal_path(path: str) -> str:
+    """Return an absolute path without repeated slashes, `.` and `..`."""
+    return posixpath.normpath(re.sub("//+", "/", path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -12,7 +11,7 @@ from gpuctl.importing.import_values import REASONS, Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.job_options import DROPPED
 from gpuctl.importing.slurm.sbatch_options import OPTION_NAMES, SlurmOption
-from gpuctl.importing.slurm.slurm_values import gpus_of, gpus_of_gres, whole_number
+from gpuctl.importing.slurm.slurm_values import gpus_of, gpus_of_gres, normal_path, whole_number
 
 _SUPERFLUOUS = {
     **dict.fromkeys(("label", "unbuffered"), "`gpuctl logs` prints lines of all pods with their names"),
@@ -277,7 +276,7 @@ class SrunOptions:
             if not re.match(r"/[^$]*\Z", source) or not re.match(r"/[^$]*\Z", target):
                 bad.append(item)
                 continue
-            source, target = (posixpath.normpath(re.sub("//+", "/", path)) for path in (source, target))
+            source, target = normal_path(source), normal_path(target)
             if target not in taken:
                 taken.add(target)
                 mount: dict[str, object] = {"path": source}
@@ -309,6 +308,7 @@ class SrunOptions:
             note = "it is not an absolute path that is known: write it into `environment.workdir`"
             self.ledger.dropped(option.line, option.text, note)
             return
+        value = normal_path(value)
         if self.draft.get("environment.workdir") not in (None, value):
             note = f"the script starts in `{self.draft.get('environment.workdir')}`: write `cd` before the program"
             self.ledger.dropped(option.line, option.text, note)
