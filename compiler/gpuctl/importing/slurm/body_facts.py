@@ -232,3 +232,16 @@ def variables_for(
     for name in script.commands:
         body.remarks.lost(lines[0], f"{script.name}: {name}", SLURM_COMMANDS.get(name, NO_STEP))
     return found
+
+
+def prepare_called_script(
+    body: BodyState, command: BodyCommand, program: Sequence[BodyWord], lines: tuple[int, int]
+) -> frozenset[str]:
+    """Set the variables of Slurm that a called script needs. Return the variables that it sets for the caller."""
+    script = script_of(body, program)
+    if script is None:
+        return frozenset()
+    is_sourced = command.name in ("source", ".")
+    found = "".join(f"{name}={value} " for name, value in variables_for(body, script, lines))
+    body.edits.replace(program[0].start, program[0].start, found if is_sourced or not found else f"env {found}")
+    return script.assigned if is_sourced else frozenset()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpuctl.frontend.shell import NotUnderstood, ShellLexer
@@ -14,6 +14,9 @@ _BETWEEN = frozenset({"then", "do", "else", "elif", "!", "time"})
 _ASSIGNMENT = r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?="
 _PREFIXES = frozenset({"exec", "nohup", "command", "builtin"})
 _FUNCTION = r"function[ \t]+[\w:.-]+|[\w:.-]+[ \t]*\([ \t]*\)"
+_RUNS_ARGUMENTS = (
+    r"(?m)(?:^|[;&|{(]|\bif|\bthen|\bdo|!)[ \t]*(?:(?:time|eval|exec)[ \t]+)?\"?\$\{?[@*]\}?\"?(?=[ \t;&|)}]|$)"
+)
 _PLACEHOLDER = r"(?m)(?<=[\s=/])<[A-Za-z][\w -]*>(?=[ \t;]*$)"
 _DEEPEST = 40
 
@@ -130,6 +133,14 @@ def statements_of_body(text: str, first_line: int) -> list[Statement]:
         raise Unreadable(first_line + text.count("\n", 0, place.start()), message, "write its value")
     message = "the script has a quotation mark, bracket or construct that is not closed"
     raise Unreadable(first_line, message, "`bash -n FILE` names the place")
+
+
+def functions_that_run_arguments(text: str, statements: Sequence[Statement]) -> frozenset[str]:
+    """Return the names of functions such as ``run() { echo "$@"; "$@"; }``."""
+    defined = [item for item in statements if item.defines_function(text)]
+    return frozenset(
+        item.defined_name(text) for item in defined if re.search(_RUNS_ARGUMENTS, text[item.start : item.end])
+    )
 
 
 def program_of(text: str) -> tuple[BodyWord, ...]:

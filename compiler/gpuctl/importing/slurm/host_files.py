@@ -6,10 +6,14 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from gpuctl.frontend.command_checks import uses_deepspeed
 from gpuctl.frontend.shell import NotUnderstood
+from gpuctl.importing.line_ledger import Outcome
+from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement, statements_of
 from gpuctl.importing.slurm.command_rules import assigned_names
 from gpuctl.importing.slurm.script_edits import ScriptEdits
+from gpuctl.importing.slurm.shell_values import word_value
 
 HOST_FILE = "/job/hostfile"
 """The file with the hosts of a training on several nodes, which gpuctl mounts for DeepSpeed."""
@@ -187,3 +191,21 @@ def _names_file(text: str, word: BodyWord, files: HostFiles) -> bool:
     raw = text[word.start : word.end]
     directory = re.match(r"\"?\$\([ \t]*dirname[ \t]+(\S+?)[ \t]*\)\"?\Z", raw)
     return files.is_one(directory[1] if directory is not None else raw)
+
+
+def note_host_files(body: BodyState, files: HostFiles, statements: Sequence[Statement]) -> frozenset[str]:
+    """Note the statements about files of hosts. Return the variables with paths of files that no pod has."""
+    is_mounted = body.facts.nodes > 1 and uses_deepspeed(body.draft.get(COMMAND) or [])
+    slots = {word_value(raw, body.values) for raw in files.slots} - {None, "$(GPUCTL_GPUS_PER_NODE)"}
+    for index in sorted(files.writers | files.about):
+        outcome, note = Outcome.CHANGED, f"gpuctl mounts the list of the job's pods at `{HOST_FILE}`"
+        if body.facts.nodes == 1:
+            note = "one node needs no list of hosts"
+        elif not is_mounted:
+            outcome, note = Outcome.DROPPED, "no pod has a list of hosts: the first is `MASTER_ADDR`"
+        elif index in files.writers and slots - {str(body.facts.gpus)}:
+            outcome = Outcome.DROPPED
+            note = f"the hostfile that gpuctl mounts has `slots={body.facts.gpus}`, the GPUs of a node"
+        lines = body.line(statements[index].start), body.line(statements[index].end - 1)
+        body.remarks.add(*lines, outcome, None, note)
+    return files.names if body.facts.nodes > 1 and not is_mounted else frozenset()

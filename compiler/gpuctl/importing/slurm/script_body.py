@@ -6,15 +6,21 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from gpuctl.frontend.command_checks import uses_deepspeed
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV, VISIBLE_DEVICES
 from gpuctl.frontend.shell import is_shell_only
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.line_ledger import Outcome
-from gpuctl.importing.slurm.body_facts import COMMAND, BodyFacts, BodyState, defaults_of, script_of, variables_for
+from gpuctl.importing.slurm.body_facts import COMMAND, BodyFacts, BodyState, defaults_of, prepare_called_script
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_steps import convert_step, remove_launcher_options
-from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement, program_of, statements_of_body
+from gpuctl.importing.slurm.body_syntax import (
+    BodyCommand,
+    BodyWord,
+    Statement,
+    functions_that_run_arguments,
+    program_of,
+    statements_of_body,
+)
 from gpuctl.importing.slurm.command_rules import (
     SHELL_WITH_COMMAND,
     SUBMITS_TEXT,
@@ -34,19 +40,16 @@ from gpuctl.importing.slurm.container_commands import (
     takes_inner_container,
 )
 from gpuctl.importing.slurm.deepspeed_launcher import convert_deepspeed
-from gpuctl.importing.slurm.host_files import HOST_FILE, find_host_files
+from gpuctl.importing.slurm.host_files import find_host_files, note_host_files
 from gpuctl.importing.slurm.launcher_options import set_by_gpuctl
 from gpuctl.importing.slurm.script_edits import as_argument, tidy_script
 from gpuctl.importing.slurm.script_lines import NO_HOSTS, ScriptLines
 from gpuctl.importing.slurm.shell_values import Value, constant_of, word_value, words_of
 from gpuctl.importing.slurm.slurm_values import normal_path, whole_number
-from gpuctl.importing.slurm.slurm_variables import Replaced, lists_own_gpus
+from gpuctl.importing.slurm.slurm_variables import Replaced, is_list_of_other_gpus, lists_own_gpus
 from gpuctl.importing.slurm.srun_options import SrunOptions, setting_of_step
 from gpuctl.importing.slurm.text_places import VariableUses, end_of_document
 
-_RUNS_ARGUMENTS = (
-    r"(?m)(?:^|[;&|{(]|\bif|\bthen|\bdo|!)[ \t]*(?:(?:time|eval|exec)[ \t]+)?\"?\$\{?[@*]\}?\"?(?=[ \t;&|)}]|$)"
-)
 _NEVER_IN_DOCUMENT = frozenset({"IFS", "PS1", "BASH_ENV", "HOME", "PWD", "SHELL"})
 
 
@@ -88,12 +91,7 @@ class ScriptBody:
         self.settings: list[Statement] = []
         """Shell options such as `set -e`, which a single program does not need."""
         self.statements = statements_of_body(self.text, facts.first_line)
-        self.runners = {
-            item.defined_name(self.text)
-            for item in self.statements
-            if item.defines_function(self.text) and re.search(_RUNS_ARGUMENTS, self.text[item.start : item.end])
-        }
-        """Functions that run their arguments as a command."""
+        self.runners = functions_that_run_arguments(self.text, self.statements)
         self.has_steps = any(command.name == "srun" for item in self.statements for command in item.commands)
         """True if Slurm starts programs, to which it gives a list of their GPUs."""
         self.host_files = find_host_files(self.text, self.statements, replaced.hosts)
@@ -132,7 +130,7 @@ class ScriptBody:
             self.draft.set(self._field, words, self._line(self.kept[0].start), last=self._line(self.kept[0].end - 1))
         elif self.kept:
             self._script()
-        self._host_files(lines)
+        lines.note_uses(note_host_files(self.body, self.host_files, self.statements))
         for statement in self.statements:
             line, last = self._line(statement.start), self._line(statement.end - 1)
             if not self.remarks.has_all(range(line, last + 1)):
@@ -236,19 +234,8 @@ class ScriptBody:
             program = program[place:]
         in_container = place > 0 or takes_inner_container(self.body, program, self.srun)
         self.body.note_place(program, (line, last), in_container=in_container)
-        self._called_script(command, program, (line, last))
+        self.sourced |= prepare_called_script(self.body, command, program, (line, last))
         remove_launcher_options(self.body, program)
-
-    def _called_script(self, command: BodyCommand, program: tuple[BodyWord, ...], lines: tuple[int, int]) -> None:
-        """Set the variables of Slurm that a called script needs."""
-        script = script_of(self.body, program)
-        if script is not None:
-            is_sourced = command.name in ("source", ".")
-            self.sourced |= script.assigned if is_sourced else set()
-            found = "".join(f"{name}={value} " for name, value in variables_for(self.body, script, lines))
-            self.body.edits.replace(
-                program[0].start, program[0].start, found if is_sourced or not found else f"env {found}"
-            )
 
     def _assignment(self, statement: Statement, command: BodyCommand) -> bool:
         """Take a statement that only sets variables. Return True if it is not part of the script."""
@@ -301,7 +288,12 @@ class ScriptBody:
                 return None, "gpuctl sets `MASTER_PORT`, the same on all nodes"
             self.body.set_master_port(port, self._line(word.start))
             return "job.master_port", None
-        if name == "CUDA_VISIBLE_DEVICES" and once and value is not None and self._is_superfluous(value.text):
+        if (
+            name == "CUDA_VISIBLE_DEVICES"
+            and once
+            and value is not None
+            and is_list_of_other_gpus(value.text, self.facts.gpus, has_steps=self.has_steps)
+        ):
             return None, "a pod has GPUs of its own, which count from 0: it needs no list of them"
         if name == VISIBLE_DEVICES and once:
             return None, f"the device plugin sets `{name}`"
@@ -328,13 +320,6 @@ class ScriptBody:
             self._take_out(constant, f"environment.env.{name}")
         return f"environment.env.{name}", None
 
-    def _is_superfluous(self, devices: str) -> bool:
-        """Return True if a list of GPUs, such as ``4,5``, is not about the GPUs of a pod, or if Slurm replaces it."""
-        numbers = {whole_number(item) for item in devices.split(",")} - {None}
-        is_whole = numbers == set(range(self.facts.gpus))
-        is_other = any(number is not None and number >= self.facts.gpus for number in numbers)
-        return bool(numbers) and self.facts.gpus > 0 and (is_other or (self.has_steps and not is_whole))
-
     def _directory(self, statement: Statement, command: BodyCommand) -> bool:
         """Take a `cd` before the first program as the directory of the container."""
         if command.name != "cd" or len(command.program) != 2 or self.kept:
@@ -350,25 +335,6 @@ class ScriptBody:
         self.draft.set("environment.workdir", normal_path(value), self._line(command.start))
         self._take_out(statement, "environment.workdir")
         return True
-
-    def _host_files(self, lines: ScriptLines) -> None:
-        """Note the statements about files of hosts, and the lines that need a file that no pod has."""
-        files = self.host_files
-        slots = {word_value(raw, self.body.values) for raw in files.slots} - {None, "$(GPUCTL_GPUS_PER_NODE)"}
-        is_mounted = self.facts.nodes > 1 and uses_deepspeed(self.draft.get(COMMAND) or [])
-        if self.facts.nodes > 1 and not is_mounted:
-            lines.note_uses(files.names)
-        for index in sorted(files.writers | files.about):
-            statement = self.statements[index]
-            if self.facts.nodes == 1:
-                self._note(statement, None, "one node needs no list of hosts")
-            elif not is_mounted:
-                self._note(statement, None, "no pod has a list of hosts: the first is `MASTER_ADDR`", dropped=True)
-            elif index in files.writers and slots - {str(self.facts.gpus)}:
-                note = f"the hostfile that gpuctl mounts has `slots={self.facts.gpus}`, the GPUs of a node"
-                self._note(statement, None, note, dropped=True)
-            else:
-                self._note(statement, None, f"gpuctl mounts the list of the job's pods at `{HOST_FILE}`")
 
     def _single_program(self) -> list[str] | None:
         """Return the words of the program, if the script is only one; None if it needs a shell."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gpuctl.importing.slurm.job_numbers import replace_job_numbers, replace_random_ports
 from gpuctl.importing.slurm.script_edits import VariableChange, substitute
-from gpuctl.importing.slurm.slurm_values import ArrayRange
+from gpuctl.importing.slurm.slurm_values import ArrayRange, whole_number
 from gpuctl.importing.slurm.text_places import LineBreaks, reference, single_quoted_parts
 
 _RENAMED = {
@@ -169,6 +169,18 @@ def _first_host(match: re.Match[str]) -> str:
 def lists_own_gpus(name: str, written: str) -> bool:
     """Return True if a variable has the list of the GPUs that Slurm gives to a job."""
     return name == "CUDA_VISIBLE_DEVICES" and re.fullmatch(_GPUS_OF_JOB, written) is not None
+
+
+def is_list_of_other_gpus(devices: str, gpus: int, *, has_steps: bool) -> bool:
+    """Return True if a list of GPUs, such as ``4,5``, is not about the GPUs of a pod, or if Slurm replaces it.
+
+    :param gpus: of the pod.
+    :param has_steps: Slurm starts programs, to which it gives a list of their GPUs.
+    """
+    numbers = {whole_number(item) for item in devices.split(",")} - {None}
+    is_whole = numbers == set(range(gpus))
+    is_other = any(number is not None and number >= gpus for number in numbers)
+    return bool(numbers) and gpus > 0 and (is_other or (has_steps and not is_whole))
 
 
 def _hosts(body: str) -> set[str]:
