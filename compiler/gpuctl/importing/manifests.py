@@ -1,4 +1,4 @@
-"""Imports the Kubernetes manifests of a file: PyTorchJobs, TrainJobs, Deployments and StatefulSets."""
+"""Imports the Kubernetes manifests of a file: PyTorchJobs, TrainJobs, Jobs, Deployments and StatefulSets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_tree import MAPPING, RawDocument
 from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.imported import Imported
+from gpuctl.importing.kubernetes_jobs import import_job
 from gpuctl.importing.line_ledger import LineLedger, in_source_order
 from gpuctl.importing.service_manifests import import_deployment
 from gpuctl.importing.source_tree import SourceTree, read_documents
@@ -20,7 +21,9 @@ KINDS = {
     _STATEFUL: "deployment",
     "PyTorchJob": "pytorchjob",
     "TrainJob": "trainjob",
+    "Job": "job",
 }
+_READERS = {"PyTorchJob": import_pytorch_job, "TrainJob": import_train_job, "Job": import_job}
 """Kind of a manifest -> its importer."""
 _SCALER = "HorizontalPodAutoscaler"
 _NO_IMPORT = "gpuctl imports no such object: keep its manifest, or describe it in the document"
@@ -65,8 +68,7 @@ def import_manifests(kind: str) -> Callable[[Source, Given], Imported]:
             if kind == _DEPLOYMENT:
                 results.append(import_deployment(raw, services, scaler, source.name, own))
             else:
-                read = import_pytorch_job if kind == "PyTorchJob" else import_train_job
-                results.append(read(raw, source.name, own))
+                results.append(_READERS[kind](raw, source.name, own))
         return _joined(kind, results, [raw for raw in raws if id(raw) not in taken], of_lists)
 
     return run

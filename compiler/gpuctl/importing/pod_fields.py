@@ -67,8 +67,11 @@ class PodFields:
         self._program()
         self._resources()
 
-    def take(self) -> None:
-        """Take the pod, except for ports and probes."""
+    def take(self, without: Collection[str] = ()) -> None:
+        """Take the pod, except for ports and probes.
+
+        :param without: fields of the pod that the importer has taken.
+        """
         tree = self.tree
         if tree.items((*self.spec, "containers")) == 0:
             return
@@ -84,7 +87,7 @@ class PodFields:
         volumes.take()
         take_further_containers(tree, self.spec, self.main, volumes, self.draft)
         volumes.take_unused()
-        self._pod()
+        self._pod(without)
 
     def _set(self, path: Path, field: str, value: Any) -> None:
         self.draft.set(field, value, self.tree.line(path), last=self.tree.last_line(path))
@@ -231,7 +234,7 @@ class PodFields:
             differs = tree.text(item) not in (None, value) or path == request
             tree.taken(item, field, f"request and limit are one: `{value}`" if differs else None)
 
-    def _pod(self) -> None:
+    def _pod(self, without: Collection[str]) -> None:
         """Take fields of the pod; those without a field of the language go into `podPatch`."""
         tree = self.tree
         for name in tree.keys(self.container):
@@ -241,7 +244,8 @@ class PodFields:
             elif name in _CARRIED and tree.typed(path) != {}:
                 self.patch.of_container(path, name, tree.typed(path))
         for name in tree.keys(self.spec):
-            self._pod_field((*self.spec, name), name)
+            if name not in without:
+                self._pod_field((*self.spec, name), name)
 
     def _pod_field(self, path: Path, name: str) -> None:
         tree, value = self.tree, self.tree.get(path)

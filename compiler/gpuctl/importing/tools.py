@@ -74,6 +74,7 @@ IMPORTERS: dict[str, Importer] = {
     "pytorchjob": Importer(_has_kind("PyTorchJob"), import_manifests("PyTorchJob"), names_devices=True),
     "trainjob": Importer(_has_kind("TrainJob"), import_manifests("TrainJob"), names_devices=True),
     "deployment": Importer(_has_kind("(?:Deployment|StatefulSet)"), import_manifests("Deployment"), names_devices=True),
+    "job": Importer(_has_kind("Job"), import_manifests("Job"), names_devices=True),
     "dstack": Importer(_is_dstack_run, import_dstack_run),
     "skypilot": Importer(_is_sky_task, import_sky_tasks),
 }

@@ -92,15 +92,17 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
         missing = pod.missing
         asking = tree.line(pod.container)
         _program(tree, pod, draft, nodes)
-        _ports(tree, (*pod.container, "ports"), draft)
+        take_ports(tree, (*pod.container, "ports"), draft)
         for name in names[1:]:
             other: Path = (*_REPLICAS, name, "template")
             for path in is_same(tree, base, other, without=("ports",)):
                 tree.dropped(path, f"the {names[0]} has another value: programs that differ are `roles`")
     # The restarts of an elastic policy are taken with its range.
     _policy(tree, draft, [] if draft.get("job.retries") is not None else names)
-    _suspended(tree, (*_POLICY, "suspend"), draft)
-    _defaults(tree, {"spec.runPolicy.suspend": "false", "spec.runPolicy.managedBy": "kubeflow.org/training-operator"})
+    take_suspension(tree, (*_POLICY, "suspend"), draft)
+    take_defaults(
+        tree, {"spec.runPolicy.suspend": "false", "spec.runPolicy.managedBy": "kubeflow.org/training-operator"}
+    )
     tree.drop_rest(_NOTES)
     missing += set_given_values(draft, given, ledger, asking, has_gpus=bool(draft.get("resources.gpu")))
     return Imported(TOOL, [draft], ledger.entries(), [*unknown, *missing])
@@ -131,7 +133,7 @@ def _elastic_nodes(tree: SourceTree, draft: Draft, nodes: int) -> bool:
     return True
 
 
-def _ports(tree: SourceTree, base: Path, draft: Draft) -> None:
+def take_ports(tree: SourceTree, base: Path, draft: Draft) -> None:
     """Take the ports of the program: the operator gives one of them to torchrun, the others change nothing."""
     for index in range(tree.items(base)):
         path: Path = (*base, index)
@@ -164,16 +166,16 @@ def import_train_job(raw: RawDocument, source: str, given: Given) -> Imported:
     for overrides in _OVERRIDES:
         for index in range(tree.items(overrides)):
             _override(tree, (*overrides, index), draft, pod)
-    _limits(tree, ("spec",), draft)
-    _suspended(tree, ("spec", "suspend"), draft)
-    _defaults(tree, {"spec.suspend": "false", "spec.managedBy": "trainer.kubeflow.org/trainjob-controller"})
+    take_time_limits(tree, ("spec",), draft)
+    take_suspension(tree, ("spec", "suspend"), draft)
+    take_defaults(tree, {"spec.suspend": "false", "spec.managedBy": "trainer.kubeflow.org/trainjob-controller"})
     tree.drop_rest(_NOTES)
     missing = set_given_values(draft, given, ledger, tree.line(base), has_gpus=pod.gpus > 0)
     unknown = open_nodes(tree, [(*base, "numNodes")], given)
     return Imported("TrainJob", [draft], ledger.entries(), [*unknown, *pod.missing, *missing])
 
 
-def _defaults(tree: SourceTree, values: Mapping[str, str]) -> None:
+def take_defaults(tree: SourceTree, values: Mapping[str, str]) -> None:
     """Take values that are the defaults of their fields."""
     for name, value in values.items():
         path = tuple(name.split("."))
@@ -181,7 +183,7 @@ def _defaults(tree: SourceTree, values: Mapping[str, str]) -> None:
             tree.mapped(path, None, "it is the default")
 
 
-def _suspended(tree: SourceTree, path: Path, draft: Draft) -> None:
+def take_suspension(tree: SourceTree, path: Path, draft: Draft) -> None:
     """Take the mark of a job that Kueue starts."""
     if tree.flag(path) and draft.get("resources.queue") is not None:
         tree.mapped(path, "resources.queue", "Kueue starts the job")
@@ -322,7 +324,7 @@ def _keeps(text: str) -> bool:
 
 
 def _policy(tree: SourceTree, draft: Draft, names: list[str]) -> None:
-    _limits(tree, _POLICY, draft)
+    take_time_limits(tree, _POLICY, draft)
     for path in ((*_POLICY, "cleanPodPolicy"), ("spec", "cleanPodPolicy")):
         if tree.text(path) == "None":
             tree.mapped(path, None, _NOTES["cleanPodPolicy"])
@@ -333,7 +335,7 @@ def _policy(tree: SourceTree, draft: Draft, names: list[str]) -> None:
         take_restarts(tree, draft, [(*_REPLICAS, name, "restartPolicy") for name in names], (*_POLICY, "backoffLimit"))
 
 
-def _limits(tree: SourceTree, base: Path, draft: Draft) -> None:
+def take_time_limits(tree: SourceTree, base: Path, draft: Draft) -> None:
     """Take the limits of a job's time."""
     ttl = whole_number(tree.text((*base, "ttlSecondsAfterFinished")))
     if ttl is not None:
