@@ -26,6 +26,12 @@ _BACKOFF = 6
 _ATTEMPTS = "each further attempt is a new pod: the kubelet restarts no container"
 _BESIDE = "it is a sidecar, which ends with the program: a Job waits for the end of all its containers"
 _ADDRESS = "the pods are nodes of one training: `MASTER_ADDR` is the first one, and `NODE_RANK` the index of each"
+_DEFAULTS = {
+    "spec.suspend": "false",
+    "spec.manualSelector": "false",
+    "spec.completionMode": "NonIndexed",
+    "spec.podReplacementPolicy": "TerminatingOrFailed",
+}
 _NOTES = {
     r"(?:parallelism|completions|completionMode)\Z": "pods that share their work are `array`, or nodes: "
     "`resources.nodes`",
@@ -64,7 +70,9 @@ def import_job(raw: RawDocument, source: str, given: Given) -> Imported:
     _take_attempts(tree, draft, is_array=nodes == 1 and _take_runs(tree, draft), nodes=nodes)
     take_time_limits(tree, _SPEC, draft)
     take_suspension(tree, (*_SPEC, "suspend"), draft)
-    take_defaults(tree, {"spec.suspend": "false", "spec.manualSelector": "false", "spec.completionMode": "NonIndexed"})
+    take_defaults(tree, _DEFAULTS)
+    if not tree.flag((*_SPEC, "manualSelector")):
+        tree.mapped((*_SPEC, "selector"), None, "Kubernetes wrote it")
     tree.drop_rest(_NOTES)
     missing = set_given_values(draft, given, ledger, tree.line(pod.container), has_gpus=pod.gpus > 0)
     return Imported(_KIND, [draft], ledger.entries(), [*pod.missing, *missing])

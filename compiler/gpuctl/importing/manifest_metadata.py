@@ -11,6 +11,8 @@ _QUEUE = "kueue.x-k8s.io/queue-name"
 _PRIORITY = "kueue.x-k8s.io/priority-class"
 OUR_LABELS = {"app": None, "app.kubernetes.io/name": None, "app.kubernetes.io/managed-by": "gpuctl"}
 """Label that gpuctl sets -> its value, None for the name of the job."""
+_OF_JOBS = "batch.kubernetes.io/"
+"""Prefix of the labels and annotations that Kubernetes gives to Jobs and their pods."""
 _WRITTEN_BY_SERVER = frozenset(
     {
         *("clusterName", "creationTimestamp", "generation", "managedFields"),
@@ -45,7 +47,7 @@ def take_annotations(tree: SourceTree, base: Path, draft: Draft) -> None:
     for key in tree.keys(base):
         path, value = (*base, key), tree.text((*base, key)) or ""
         known = (draft.get("job.annotations") or {}).get(key, value)
-        if key.startswith(("kubectl.kubernetes.io/", "deployment.kubernetes.io/")):
+        if key.startswith(("kubectl.kubernetes.io/", "deployment.kubernetes.io/", _OF_JOBS)):
             tree.mapped(path, None, "Kubernetes wrote it")
         elif known != value:
             tree.dropped(path, f"a job and its pods have the same annotations: `{known}` stays")
@@ -74,7 +76,7 @@ def take_labels(tree: SourceTree, base: Path, draft: Draft) -> None:
 
 def _reserved_label(tree: SourceTree, path: Path, key: str, name: str) -> None:
     """Take a label that documents cannot set."""
-    if key in RESERVED_LABELS - {"app"}:
+    if key in RESERVED_LABELS - {"app"} or key.startswith(_OF_JOBS):
         tree.mapped(path, None, "Kubernetes wrote it")
     elif key in OUR_LABELS:
         ours = OUR_LABELS[key] or name
