@@ -18,6 +18,7 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit import AuditTrail
 from gpuctl_server.fair_slots import NoFreeSlot
 from gpuctl_server.http_problems import Problem
+from gpuctl_server.merged_answers import hidden_in_chinese
 from gpuctl_server.mirror.shared_lists import MaxListAge
 from gpuctl_server.service_context import Service
 
@@ -34,7 +35,7 @@ class Confirmation(NamedTuple):
     def covers(self, plan: Plan) -> bool:
         """Return True if all questions of a plan are confirmed."""
         asked = plan.questions if self.texts is None else [*plan.questions, *plan.courtesies]
-        return self.everything or all_confirmed(map(redact, asked), self.texts or ())
+        return self.everything or all_confirmed((hidden_in_chinese(redact(text)) for text in asked), self.texts or ())
 
 
 @dataclass(frozen=True)

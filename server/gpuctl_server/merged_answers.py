@@ -8,6 +8,7 @@ merged.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,8 @@ def visible_job_filter(caller: Caller) -> Callable[[str, str], bool]:
     return lambda namespace, name: caller.sees(namespace) and not is_hidden(name)
 
 
+_PLACEHOLDER = re.compile(f" ?{re.escape(OTHERS)} ?")
+_CHINESE = re.compile("[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
 _NUMBERS = frozenset({"createdAt", "likelihood", "pods", "priority"})
 """Fields that are dropped from merged entries because they would reveal a number of objects, or identify one."""
 
@@ -28,6 +31,8 @@ def merge_hidden(value: Any) -> Any:
     """Return a JSON value in which all hidden items of a list are one. Evidence about hidden objects is left out."""
     if isinstance(value, HiddenName):
         return OTHERS
+    if isinstance(value, str):
+        return hidden_in_chinese(value)
     if isinstance(value, dict):
         return {key: merge_hidden(item) for key, item in value.items()}
     if not isinstance(value, list):
@@ -37,6 +42,11 @@ def merge_hidden(value: Any) -> Any:
     if OTHERS in shown:
         shown = [item for place, item in enumerate(shown) if item != OTHERS or place == shown.index(OTHERS)]
     return [*shown, _merged(hidden)] if hidden else shown
+
+
+def hidden_in_chinese(text: str) -> str:
+    """Return a text in which a Chinese sentence has Chinese words for hidden objects. Names stay."""
+    return _PLACEHOLDER.sub("（其他）", text) if OTHERS in text and _CHINESE.search(text) else text
 
 
 def _is_hidden(item: Any) -> bool:

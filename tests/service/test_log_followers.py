@@ -602,7 +602,10 @@ def test_revoked_token_and_shutdown_end_streams(plane: ControlPlane, place: Plac
     with serving(tmp_path, plane.kubeconfig(), USERS, **limits) as own:
         [pod] = running(own, place, "train")
         place.plane.write_log(place.namespace, pod, "line\n")
-        with following(own, place, "train", "vera") as socket, following(own, place, "train") as other:
+        with (
+            following(own, place, "train", "vera") as socket,
+            following(own, place, "train", language="zh") as other,
+        ):
             assert next_lines(socket, 1) == next_lines(other, 1) == ["line"]
             many = {"Accept": "text/event-stream"}
             path = f"/jobs/train/logs?follow=true&namespace={place.namespace}"
@@ -615,5 +618,6 @@ def test_revoked_token_and_shutdown_end_streams(plane: ControlPlane, place: Plac
                 assert next(heard)[2]["text"] == "line"
                 # Long before shutdown_timeout.
                 assert own.stop() == 0
-                assert list(heard)[-1][0] == "end"
-            assert rest(other)[1:] == (1012, "the service is shutting down; connect again")
+                end = {"code": 1012, "reason": "the service is shutting down; connect again"}
+                assert list(heard)[-1] == ("end", "", end)
+            assert rest(other)[1:] == (1012, "服务正在关闭，请重新连接")

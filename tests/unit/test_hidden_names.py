@@ -10,6 +10,7 @@ from fractions import Fraction
 import pytest
 
 from gpuctl.api.queue_answers import QueueDetail
+from gpuctl.apply.plan.plan import Plan
 from gpuctl.capacity.admission.quota_charges import Shortfall
 from gpuctl.capacity.fit.waiting_fit import _placement_key
 from gpuctl.capacity.kueue.cohorts import FlavorResource
@@ -23,6 +24,7 @@ from gpuctl.reading.queues.queue_rows import read_queues
 from gpuctl.reading.why.finding import in_namespace
 from gpuctl.reading.why.pod_refusals import _end, _Holder
 from gpuctl.reading.why.queue_causes import _fix
+from gpuctl_server.change_request import Confirmation
 from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.mirror.object_redaction import ObjectRedactor
 
@@ -197,6 +199,15 @@ def test_quota_hint_does_not_count_hidden_jobs() -> None:
         return _end(held, [lack], 1)
 
     assert text_for(1) == text_for(2) == text_for(3) == f"wait until {OTHERS} has ended, "
+
+
+def test_chinese_sentence_has_chinese_words_for_hidden_objects() -> None:
+    """Names in JSON stay, evidence about hidden objects stays hidden, and the question that was shown is confirmed."""
+    said = "占用者：training/a (2)、Job/(others) (16)"
+    answer = {"reason": said, "job": OTHERS, "evidence": [{"text": f"{OTHERS} 在运行"}], "fix": "ask (others)"}
+    shown = {"reason": "占用者：training/a (2)、Job/（其他）(16)", "job": OTHERS, "evidence": [], "fix": "ask (others)"}
+    assert merge_hidden(answer) == shown
+    assert Confirmation(texts=[str(shown["reason"])]).covers(Plan(confirm=[said]))
 
 
 def test_shared_queue_shows_only_visible_jobs(redactor: ObjectRedactor) -> None:

@@ -20,6 +20,8 @@ from gpuctl_server.logs.past_lines import PastLines, ReaderTooSlow
 from gpuctl_server.server_settings import ServerSettings
 
 _ENDING = Template("the service is shutting down; connect again")
+_SHUTDOWN = 1012
+"""Code of the end of a log when the service stops."""
 _AT_ONCE = 8
 """Maximum number of concurrent readings of past lines."""
 _ROUNDS = 5
@@ -90,6 +92,9 @@ class LogHub:
             yield None
             for number in itertools.count(1):
                 item = await follower.next(patience)
+                if isinstance(item, LogEnd) and item.code == _SHUTDOWN:
+                    # The service ends the logs outside of the requests, which have the languages.
+                    item = LogEnd(_SHUTDOWN, say(_ENDING))
                 yield item
                 if number % _TURN == 0:
                     # Neither taking a waiting line nor writing to a socket yields to other tasks.
@@ -107,7 +112,7 @@ class LogHub:
         self.ending = True
         for channel in list(self._channels.values()):
             channel.stop()
-            channel.finish(LogEnd(1012, say(_ENDING)))
+            channel.finish(LogEnd(_SHUTDOWN, ""))
         deadline = asyncio.get_running_loop().time() + _FAREWELL
         while self.followers and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.02)
