@@ -263,7 +263,7 @@ def test_documents_of_every_size_and_language_are_checked_and_applied(
 
 
 @pytest.mark.slow
-def test_plan_names_the_jobs_that_it_would_evict(visit: Visit, place: Place, served: Served) -> None:
+def test_plan_names_the_jobs_that_it_would_evict(browser: Any, visit: Visit, place: Place, served: Served) -> None:
     own = {"pool": place.namespace, "gpu": 64}
     with pool_node(place.plane, f"{place.namespace}-full", **{"runwhere.ai/pool": place.namespace}):
         place.apply(training("victim", resources=own, job={"priority": "low"}))
@@ -276,6 +276,15 @@ def test_plan_names_the_jobs_that_it_would_evict(visit: Visit, place: Place, ser
         visit.see("It would evict:", "dialog .step")
         assert "training/victim" in visit.page.locator("dialog .step li").inner_text()
         visit.see(f"evicts training/victim in {place.namespace}", "dialog .why")
+        # A user of another namespace may not see the victim.
+        with visiting(browser, served) as other:
+            other.log_in("anna").open("/new?namespace=team-a")
+            other.until_document()
+            other.write_document(json.dumps({**urgent, "job": {**urgent["job"], "namespace": "team-a"}}))
+            other.see("evicts jobs that you may not see", ".finding")
+            other.page.locator(PLAN).click()
+            other.see("jobs that you may not see", "dialog .step")
+            assert "null" not in other.page.locator("dialog").inner_text()
 
 
 @pytest.mark.slow

@@ -61,6 +61,12 @@ function Others({ title, head, jobs, namespace }) {
 /** Return true for jobs that the user may not see, which are one row. @param {string} text */
 const isHidden = (text) => text.slice(text.indexOf("/") + 1).startsWith("(");
 
+/** Return the names of the jobs that would be evicted, each once. @param {any[]} victims */
+export function victimNames(victims) {
+  const names = victims.map((victim) => (isHidden(victim.job) ? t("jobs that you may not see") : `${victim.namespace}/${victim.job}`));
+  return [...new Set(names)].join(", ");
+}
+
 /** A job as `KIND/NAME`. Jobs that the user may not see have no name. @param {{text: string, namespace: string}} props */
 function Named({ text, namespace }) {
   const [kind, name] = text.includes("/") ? text.split("/") : ["", text];

@@ -12,6 +12,7 @@ import { language } from "../prefs.js";
 import { address, route } from "../route.js";
 import { t } from "../texts.js";
 import { useEffect, useMemo, useRef, useState } from "../vendor/preact-hooks.js";
+import { victimNames } from "./job-waits.js";
 
 const WAIT = 600;
 /** Milliseconds after which a check is tried again that failed because of the service or the cluster. */
@@ -142,7 +143,7 @@ function Fit({ fit }) {
     ${fit.jobs.map((job) => html`<div class="finding">
       <p><span class="quiet">${job.namespace}/</span>${job.name} <${Verdict} word=${job.verdict} /></p>
       ${job.reason && html`<p class="lines"><${Rich} text=${job.reason} /></p>`}
-      ${job.victims.length > 0 && html`<p>${t("evicts {names}", { names: [...new Set(job.victims.map((victim) => `${victim.namespace}/${victim.job}`))].join(", ") })}</p>`}
+      ${job.victims.length > 0 && html`<p>${t("evicts {names}", { names: victimNames(job.victims) })}</p>`}
       ${job.opening && html`<p><${Opening} opening=${job.opening} /></p>`}
       ${job.smallestChange && html`<p class="fix"><${Rich} text=${job.smallestChange} /></p>`}
     </div>`)}`;

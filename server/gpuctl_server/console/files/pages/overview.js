@@ -5,6 +5,7 @@ import { Absent, Age, Bar, Command, Data, Heading, JobName, Lacking, Notes, Open
 import { address } from "../route.js";
 import { moment, number, percent, t } from "../texts.js";
 import { useState } from "../vendor/preact-hooks.js";
+import { victimNames } from "./job-waits.js";
 
 /** Rows of each list; the page of jobs has the rest. */
 const MOST = 20;
@@ -115,8 +116,8 @@ function Waiting() {
 /** @param {{fit: any}} props undefined while it is computed */
 function WouldFit({ fit }) {
   if (!fit) return html`<span class="quiet">${t("Checking …")}</span>`;
-  const victims = [...new Set(fit.victims.map((victim) => `${victim.namespace}/${victim.job}`))];
-  return html`<${Verdict} word=${fit.verdict} />${victims.length > 0 && html`<span class="below">${t("evicts {names}", { names: victims.join(", ") })}</span>`}${fit.opening && html`<span class="below"><${Opening} opening=${fit.opening} /></span>`}`;
+  const victims = victimNames(fit.victims);
+  return html`<${Verdict} word=${fit.verdict} />${victims && html`<span class="below">${t("evicts {names}", { names: victims })}</span>`}${fit.opening && html`<span class="below"><${Opening} opening=${fit.opening} /></span>`}`;
 }
 
 function Holding() {
