@@ -115,6 +115,14 @@ def test_fix_for_a_similar_gpu_type(product: str, wanted: str, fix: str) -> None
     assert answer.fix.startswith(fix)
 
 
+def test_fix_keeps_the_gpu_type_of_labelled_nodes() -> None:
+    """Nodes with another type in the platform's label keep it; the type that names the wanted one is advised."""
+    a100 = gpu_nodes(1, labels={TYPE: "A100-80G", "nvidia.com/gpu.product": "A100-80G"})
+    l4 = [node(f"l4-{number}", 8, labels={TYPE: "L4"}) for number in range(3)]
+    answer = finding_of(waiting([*a100, *l4], 1, selector={TYPE: "a100"}))
+    assert answer.fix == "`resources.gpu-type: A100-80G`"
+
+
 def test_several_gpu_types_are_alternatives() -> None:
     """A pool without any of them is reported, and a shortage names all of them."""
     term = {"matchExpressions": [{"key": TYPE, "operator": "In", "values": ["H100", "A100"]}]}

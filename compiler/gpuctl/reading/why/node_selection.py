@@ -107,7 +107,13 @@ def _gpu_type(pending: PendingPods) -> Finding | None:
             type=wanted,
         )
     ]
-    others = {node_info.node.name: label for node_info in holders for label in _labels_like(gpus, node_info, first)}
+    # A node that has another type in the platform's label keeps it: other jobs select the node by it.
+    others = {
+        node_info.node.name: label
+        for node_info in holders
+        if not node_info.node.labels.get(key)
+        for label in _labels_like(gpus, node_info, first)
+    }
     listed = Counter({name: number for name, number in types.items() if name not in names})
     if listed:
         parts.append(say("it has {types:few4}", types=_counted(listed)))
@@ -149,9 +155,9 @@ def _gpu_type(pending: PendingPods) -> Finding | None:
         numbers |= {"label": label, "labelledNodes": nodes}
         return pending.finding("node-selector", clauses(*parts), numbers, fix)
     untyped = [node_info.node.name for node_info in holders if not gpus.labels(_node(node_info))]
-    offered = Counter(
-        node_info.node.labels[key] for node_info in holders if node_info.node.labels.get(key)
-    ).most_common(1)
+    labelled = Counter(node_info.node.labels[key] for node_info in holders if node_info.node.labels.get(key))
+    alike = Counter({name: number for name, number in labelled.items() if _names_type(name, first)})
+    offered = (alike or labelled).most_common(1)
     fix = Sentence("".join(f"`resources.gpu-type: {name}`" for name, _ in offered))
     if untyped:
         label = f"{key}={first}"
@@ -164,9 +170,13 @@ def _gpu_type(pending: PendingPods) -> Finding | None:
 
 def _labels_like(gpus: PlatformGpus, node_info: NodeInfo, wanted: str) -> list[tuple[str, str]]:
     """Return a label of the node that names the type but that jobs do not select on, as Tesla-T4-SHARED names T4."""
-    words_of = set(_words(wanted))
     found = gpus.labels(_node(node_info)).items()
-    return [(key, value) for key, value in found if not gpus.selects(key) and words_of <= set(_words(value))][:1]
+    return [(key, value) for key, value in found if not gpus.selects(key) and _names_type(value, wanted)][:1]
+
+
+def _names_type(label: str, wanted: str) -> bool:
+    """Return True if a label has all words of the wanted type, as A100-80G has those of a100."""
+    return set(_words(wanted)) <= set(_words(label))
 
 
 def _words(name: str) -> list[str]:
