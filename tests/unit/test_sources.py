@@ -115,6 +115,13 @@ def test_list_of_documents_is_an_error(jobs: Path) -> None:
     assert found(jobs) == {"b.yaml": "GPU106"}
 
 
+def test_batch_script_is_pointed_to_import(jobs: Path) -> None:
+    script = jobs / "train.sbatch"
+    script.write_text("#!/bin/bash\n#SBATCH --nodes=2\nset -euo pipefail\nsrun python train.py\n")
+    (error,) = gpuctl.compile(script).diagnostics
+    assert (error.code, error.hint) == ("GPU106", f"`gpuctl import {script}` prints the document of a batch script")
+
+
 @pytest.mark.parametrize(
     "text",
     [

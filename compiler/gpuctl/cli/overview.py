@@ -74,6 +74,15 @@ COMMAND_HINTS: dict[str, str] = {
     "shell": "`gpuctl exec -it JOB -- bash` opens a shell in a job's pod.",
     "plan": "`gpuctl diff -f FILE` shows what apply would do.",
     "lint": "`gpuctl validate FILE` reports every problem of a document.",
+    "sbatch": "`gpuctl import FILE` prints the document of a batch script; `gpuctl apply -f FILE` starts its job.",
+    "srun": "`gpuctl apply -f FILE` starts a job; `gpuctl exec -it JOB -- bash` opens a shell in a running one.",
+    "salloc": "`gpuctl init notebook` prints a document for interactive work; `gpuctl apply -f FILE` starts it.",
+    "squeue": "`gpuctl get jobs` lists jobs; `gpuctl why JOB` shows why one waits.",
+    "sprio": "`gpuctl why JOB` shows why a job waits.",
+    "scancel": "`gpuctl delete job JOB` deletes a job; `gpuctl pause JOB` frees its GPUs and keeps it.",
+    "scontrol": "`gpuctl describe job JOB` shows a job; `gpuctl pause JOB` holds it, `gpuctl resume JOB` releases it.",
+    "sinfo": "`gpuctl get pools` and `gpuctl get nodes` show GPUs and how many are free.",
+    "sacct": "`gpuctl get jobs` lists jobs; `gpuctl usage workloads` shows the GPU hours of past ones.",
     "help": "`gpuctl --help` lists the commands, `gpuctl COMMAND --help` describes one.",
 }
 """A command name of other tools -> the gpuctl command that does it."""

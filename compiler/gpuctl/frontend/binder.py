@@ -7,6 +7,7 @@ fields. :mod:`gpuctl.frontend.model_errors` turns its errors into diagnostics.
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -191,7 +192,11 @@ def _kind(findings: Findings, *, direct: bool) -> str | None:
 def _report_no_kind(findings: Findings, node: YamlNode | None, text: str | None) -> None:
     root = findings.root
     if root.kind != MAPPING:
-        findings.at_node("GPU106", say("a document must be a mapping that starts with `kind:`"), root, ())
+        source = findings.chunk.source
+        hint = None
+        if re.search(r"(?m)^#SBATCH\b", source.text):
+            hint = say("`gpuctl import {file}` prints the document of a batch script", file=source.name)
+        findings.at_node("GPU106", say("a document must be a mapping that starts with `kind:`"), root, (), hint)
     elif node is not None and text is not None:
         close = near_kind(text) or nearest(text, [*KINDS, *ALIASES])
         hint = say("did you mean `{name}`?", name=close) if close else say("the kinds are {kinds}", kinds=list(KINDS))

@@ -16,6 +16,7 @@ from gpuctl.importing.import_values import Given, Unreadable
 from gpuctl.importing.imported import Imported
 from gpuctl.importing.manifests import KINDS, import_manifests
 from gpuctl.importing.slurm.conversion import import_batch_script
+from gpuctl.language.kinds import KINDS as DOCUMENT_KINDS
 
 
 class Importer(NamedTuple):
@@ -90,7 +91,14 @@ def find_importer(source: Source, tool: str | None) -> Importer:
         return IMPORTERS[tool]
     text = dedent(source.text)
     found = next((item for item in IMPORTERS.values() if item.is_its(text)), None)
+    if found is None and not text.strip():
+        raise Unreadable(1, "the file is empty", "name a job file of another tool")
     if found is None:
+        own = re.search(rf"(?m)^kind:[ \t]*[\"']?({'|'.join(DOCUMENT_KINDS)})\b", text)
+        if own is not None:
+            line = text.count("\n", 0, own.start()) + 1
+            hint = "`gpuctl validate` checks it, `gpuctl apply -f` starts its job"
+            raise Unreadable(line, f"this is a document of gpuctl already, of the kind `{own[1]}`", hint)
         kind = re.search(r"(?m)^kind:[ \t]*[\"']?([A-Z]\w*)", text)
         if kind is not None:
             line = text.count("\n", 0, kind.start()) + 1
