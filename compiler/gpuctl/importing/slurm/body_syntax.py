@@ -19,6 +19,7 @@ _RUNS_ARGUMENTS = (
 )
 _PLACEHOLDER = r"(?m)(?<=[\s=/])<[A-Za-z][\w -]*>(?=[ \t;]*$)"
 _DEEPEST = 40
+_LONGEST_GAP = 200
 
 
 class BodyWord(NamedTuple):
@@ -65,6 +66,13 @@ class BodyCommand(NamedTuple):
         """The base name of the program; "" if there are only assignments."""
         words = self.program
         return words[0].text.rsplit("/", 1)[-1] if words else ""
+
+    def is_behind_pipe(self, text: str) -> bool:
+        """Return True if the command reads the output of another one.
+
+        :param text: the script.
+        """
+        return re.search(r"[^|]\|&?[ \t\n\\]*\Z", text[max(self.start - _LONGEST_GAP, 0) : self.start]) is not None
 
     @property
     def start(self) -> int:

@@ -43,7 +43,7 @@ def inline_steps(text: str) -> InlinedSteps:
             if called is None:
                 # One of its calls stays.
                 return InlinedSteps(text, frozenset())
-            end = re.compile(r"[ \t]*;").match(text, command.end) if called.endswith("&") else None
+            end = re.compile(r"[ \t]*[;&](?!&)").match(text, command.end) if called.endswith("&") else None
             edits.replace(command.start, end.end() if end is not None else command.end, called)
     return InlinedSteps(edits.result(), frozenset(bodies))
 
@@ -55,7 +55,7 @@ def _step_of(text: str, statement: Statement) -> tuple[str, str] | None:
     match = re.match(_DEFINITION, text[statement.start : statement.end], re.DOTALL)
     if match is None or any(item.name not in ("", "echo", "local", "srun") for item in statement.commands):
         return None
-    written = [line.strip() for line in re.sub(r"\\\n[ \t]*", "", match["body"]).split("\n")]
+    written = [line.strip().rstrip(";") for line in re.sub(r"\\\n[ \t]*", "", match["body"]).split("\n")]
     named = {found["name"]: found["argument"] for line in written if (found := re.match(_NAMES_ARGUMENT, line))}
     lines = [line for line in written if line and not line.startswith("#") and not re.match(_NAMES_ARGUMENT, line)]
     if not lines:

@@ -104,7 +104,7 @@ class ScriptBody:
                 name, equals, value = self.body.raw(word).partition("=")
                 if equals and word.is_assignment:
                     self.body.assigned.setdefault(name, []).append(value.strip("\"' "))
-            if command.background and command.name != "srun":
+            if command.background and command.name != "srun" and not command.is_behind_pipe(self.text):
                 self.body.only_steps_in_background = False
         self.assigned.update(re.findall(r"\b(?:for|select)[ \t]+([A-Za-z_]\w*)[ \t]+in\b", self.text))
         self.assigned.update(re.findall(r"\(\([ \t]*([A-Za-z_]\w*)[ \t]*=", self.text))

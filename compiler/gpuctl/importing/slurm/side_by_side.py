@@ -13,7 +13,7 @@ from gpuctl.importing.slurm.step_places import JobShape, NoPlace
 from gpuctl.language.display_text import count_text
 
 _REDIRECTION = r"\d?(?:&?>{1,2}\|?|>&|<)[ \t]*(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|()\"']+)+"
-_BACKGROUND = rf"(?:[ \t]|\\\n|{_REDIRECTION})*&(?![&>])"
+_BACKGROUND = rf"(?:[ \t]|\\\n|{_REDIRECTION})*(?:\|&?[^\n;&|()]+(?:>&\d)?)*&(?![&>])"
 LOOP = r"(?:for|while|until)\b"
 _SUBSHELL = r"(?m)(?:^|[;&|]|\b(?:do|then|else))[ \t]*(?:\((?!\()|\{\s)"
 _WAIT = "wait $(jobs -p) || true"
@@ -36,12 +36,12 @@ def own_gpus(body: BodyState, command: BodyCommand, gpus: int) -> OwnGpus | None
 
     :param gpus: of the step.
     """
+    if command.certain:
+        return _of_statement(body, gpus)
     ampersand = re.compile(_BACKGROUND).match(body.text, command.end)
     statement = body.statement
     if statement is None or ampersand is None:
         return None
-    if command.certain:
-        return _of_statement(body, gpus)
     return _of_loop(body, statement, command, gpus, ampersand.end())
 
 
@@ -70,7 +70,7 @@ def _of_statement(body: BodyState, gpus: int) -> OwnGpus | None:
 
 def _of_loop(body: BodyState, statement: Statement, command: BodyCommand, gpus: int, end: int) -> OwnGpus | None:
     written = body.text[statement.start : statement.end]
-    steps = [item for item in statement.commands if item.background]
+    steps = [item for item in statement.commands if item.background and not item.is_behind_pipe(body.text)]
     if re.match(LOOP, written) is None or re.search(_SUBSHELL, written) is not None or len(steps) != 1:
         return None
     if body.facts.gpus % gpus:
@@ -81,8 +81,9 @@ def _of_loop(body: BodyState, statement: Statement, command: BodyCommand, gpus: 
     of_node, nodes = body.facts.gpus, body.facts.nodes
     total = of_node * nodes
     runs = _runs(body, statement)
+    start = -(-body.gpus_taken // gpus) * gpus
     guard = ""
-    is_queue = runs is None or body.gpus_taken + runs * gpus > total
+    is_queue = runs is None or start + runs * gpus > total
     if is_queue:
         if not body.only_steps_in_background:
             return None
@@ -93,7 +94,6 @@ def _of_loop(body: BodyState, statement: Statement, command: BodyCommand, gpus: 
         place = f"{name} % {of_node}"
         on_node = f"$(({place}))"
     of_step = [on_node, *(f"$(({place} + {index}))" for index in range(1, gpus))]
-    start = -(-body.gpus_taken // gpus) * gpus
     pad = re.compile(r"[ \t]*").match(body.text, body.text.rfind("\n", 0, statement.start) + 1)
     indent = pad[0] if pad is not None and pad.end() == statement.start else ""
     body.edits.replace(statement.start, statement.start, f"{name}={start}\n{indent}")
