@@ -92,7 +92,7 @@ class Draft:
         return data
 
     def text(self) -> str:
-        """Return the document as YAML with comments. Texts of the source that look like templates stay as they are."""
+        """Return the document as YAML with comments. Escape text of the source that looks like a template."""
         lines = [f"# {visible(line)}".rstrip() for line in self.head]
         lines += [f"kind: {self.kind}", f"version: {VERSION}"]
         lines += self._mapping(_ordered(escape_document(self._data), _BLOCKS), (), "")

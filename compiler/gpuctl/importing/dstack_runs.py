@@ -18,8 +18,7 @@ from gpuctl.importing.source_tree import SourceTree, read_documents
 from gpuctl.importing.task_fields import AS_PROBES, TaskFields
 
 TOOL = "dstack"
-_ENVIRONMENT = "dev-environment"
-KINDS = {"task": "training", "service": "inference", _ENVIRONMENT: "notebook"}
+KINDS = {"task": "training", "service": "inference", "dev-environment": "notebook"}
 _HINTS = {
     "fleet": "nodes are a `pool` here: `gpuctl new pool` starts one",
     "volume": "a volume is a PersistentVolumeClaim here: `storage.workdirs: [{path: DIR, pvc: {claim: NAME}}]`",

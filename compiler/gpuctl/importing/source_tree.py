@@ -24,7 +24,7 @@ _NO_EQUAL = "it has no equal in a document"
 _TEMPLATE = r"(?m)^[ \t]*(?:- )?(?:[\w./-]+:[ \t]+)?(\{[{%])"
 """A line that begins with a tag of a template, or a value that does: as YAML this would be a mapping."""
 _BOOLEAN = r"(?:[Tt]rue|TRUE|[Ff]alse|FALSE|[Yy]es|YES|[Nn]o|NO|[Oo]n|ON|[Oo]ff|OFF)\Z"
-_NUMBER = r"[-+]?[\d.][\w.:+-]*\Z"
+_NUMBER = r"[-+]?[\d.][\w.:+-]{0,60}\Z"
 """Plain scalars of YAML 1.1 that may be numbers."""
 
 
@@ -109,7 +109,13 @@ class SourceTree:
             return text
         if (boolean := _boolean(text)) is not None:
             return str(boolean)
-        number = yaml.safe_load(text) if re.match(_NUMBER, text) is not None else None
+        if re.match(_NUMBER, text) is None:
+            return text
+        try:
+            number = yaml.safe_load(text)
+        except ValueError:
+            # An invalid date, such as `2024-13-45`.
+            return text
         return str(number) if isinstance(number, (int, float)) else text
 
     def written(self, path: Path) -> str:

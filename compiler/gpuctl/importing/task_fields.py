@@ -132,7 +132,7 @@ class TaskFields:
     def _variable(self, path: Path, name: str, value: str) -> None:
         field, note = take_variable(self.draft, name, value, self.tree.line(path))
         if note is None and self.tree.text(path) not in (value, f"{name}={value}"):
-            self.tree.mapped(path, field, f"YAML reads `{self.tree.text(path)}`, and the tool sets `{value}`")
+            self.tree.mapped(path, field, "it is the text that Python makes of this value")
         self.tree.taken(path, field, note)
 
     @property
