@@ -31,7 +31,7 @@ from gpuctl.language.schema_rules import TEXT_RULES
 from gpuctl.language.spelling import fold
 from gpuctl.language.translation_files import chinese_reference
 from gpuctl.language.value_forms import TEXT_TYPES, ValueForm, checks_of, form_of, keys_of
-from properties.scale import examples
+from properties.scale import SCALE, examples
 
 # Documents -----------------------------------------------------------------------------------------------------------
 
@@ -705,7 +705,7 @@ def test_every_text_type_has_a_schema_rule() -> None:
 
 @pytest.mark.parametrize("name", TEXT_ALIASES)
 def test_schema_rules_are_never_stricter_than_checks(name: str) -> None:
-    """Try every short text over alphabets of significant characters, and long texts at the limits."""
+    """Try every short text over alphabets of significant characters, in a smaller run few of four characters."""
     checks = checks_of(TEXT_ALIASES[name])
     rule = TEXT_RULES[checks]
     # JavaScript's `$` matches only at the end; Python's also matches before a final newline.
@@ -730,8 +730,9 @@ def test_schema_rules_are_never_stricter_than_checks(name: str) -> None:
 
 
 def _texts() -> Iterator[str]:
-    for letters, longest in ALPHABETS.values():
-        for length in range(longest + 1):
+    for name, (letters, longest) in ALPHABETS.items():
+        # A file mode has four digits.
+        for length in range(longest + 1 if SCALE >= 1 or name == "number" else longest):
             yield from map("".join, itertools.product(letters, repeat=length))
     for unit in ("a", "0", "1", "a.", "a/", "/a", "-a", "1h"):
         for length in (14, 15, 16, 31, 32, 33, 62, 63, 64, 252, 253, 254, 316, 317, 318, 4096):
