@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from gpuctl.frontend.diagnostics import FieldPath, SourceSpan
 from gpuctl.frontend.source import lines_of
 from gpuctl.frontend.yaml_tree import Chunk, OptionNode, YamlNode
@@ -17,7 +19,7 @@ def within(chunk: Chunk, span: SourceSpan, part: str, earlier: int = 0) -> Sourc
     """
     if span.file != chunk.source.name:
         return span
-    lines = lines_of(chunk.text)
+    lines = _lines(chunk.text)
     for number in range(span.line, span.end_line + 1):
         line = lines[number - chunk.first_line - 1]
         first = span.column - 1 if number == span.line else 0
@@ -107,3 +109,9 @@ def _child_of_long(node: YamlNode, part: str) -> tuple[YamlNode, YamlNode] | Non
     written, folded = node.keys
     index = written.get(part, folded.get(fold(part), -1))
     return None if index < 0 else node.value[index]
+
+
+@lru_cache(maxsize=1)
+def _lines(text: str) -> list[str]:
+    """Return the lines of a document, which is split once for all its diagnostics."""
+    return lines_of(text)
