@@ -94,6 +94,10 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
     if unknown and srun.role is None and not starts_all and not _has_launcher(program):
         note = f"`{unknown[0]}` is a number of processes that is not known, and a pod starts one: use torchrun"
         body.remarks.dropped(line, last, note)
+    number_of_nodes = next((option for option in options if option.name == "nodes"), None)
+    if body.facts.nodes > 1 and number_of_nodes is not None and step.nodes is None and srun.role is None:
+        note = f"`{number_of_nodes.text}` is a number of nodes that is not known: all {body.facts.nodes} nodes run it"
+        body.remarks.dropped(line, last, note)
     if step.is_first_node_only(body.facts.nodes) and srun.role is None and not starts_all:
         if own is None:
             body.remarks.add(line, last, Outcome.CHANGED, COMMAND, "only the node with `NODE_RANK` 0 runs it")
@@ -131,11 +135,14 @@ def _with_number(body: BodyState, option: SlurmOption) -> SlurmOption:
 
 def _product(body: BodyState, written: str) -> int | None:
     """Return the number that a text such as ``$((NNODES * GPUS))`` is; None if that is not known."""
+    known = {"$(NNODES)": body.facts.nodes, "$(GPUCTL_GPUS_PER_NODE)": body.facts.gpus}
+    if not {value.strip("${}") for value in body.assigned.get("NNODES", ())} <= {"NNODES", str(body.facts.nodes)}:
+        # The script gives it other values.
+        del known["$(NNODES)"]
     product = 1
     for factor in re.sub(_SUM, r"\1", written).split("*"):
         name = re.sub(_NAME_OF_VARIABLE, r"\1", factor.strip())
         value = body.values[name].text if name in body.values else f"$({name})"
-        known = {"$(NNODES)": body.facts.nodes, "$(GPUCTL_GPUS_PER_NODE)": body.facts.gpus}
         number = whole_number(name) or known.get(value) or whole_number(value)
         if not number:
             return None
