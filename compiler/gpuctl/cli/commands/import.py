@@ -57,7 +57,7 @@ def command(
     files: tuple[str, ...], tool: str | None, allow_dropped: bool, platform: str | None, output: str, **values: Any
 ) -> int:
     """Print documents for the jobs of other tools: batch scripts of Slurm, commands of Arena, manifests of PyTorchJobs,
-    TrainJobs, Deployments and StatefulSets, tasks of SkyPilot and dstack.
+    TrainJobs, Jobs, Deployments and StatefulSets, tasks of SkyPilot and dstack.
 
     Each line of a FILE (- for standard input) is mapped, changed or dropped; standard error lists the last two. Values
     that the file does not name are options; on a terminal there is a question for each. The documents are checked
