@@ -440,7 +440,7 @@ def test_explain_without_topic_lists_the_kinds(gpuctl: Cli) -> None:
 def test_explain_unknown_topic_fails_with_a_hint(gpuctl: Cli, topic: str, message: str) -> None:
     code, out, err = gpuctl("explain", topic)
     assert (code, out) == (1, "")
-    assert err.startswith(f"gpuctl: no field, kind or code is called `{topic}`. ")
+    assert err.startswith(f"error: no field, kind or code is called `{topic}`. ")
     assert message in err
 
 
@@ -596,7 +596,7 @@ def test_explain_in_another_language_is_a_usage_error(gpuctl: Cli) -> None:
 @pytest.mark.usefixtures("only_code_gpu203")
 def test_explain_unknown_code_suggests_another(gpuctl: Cli) -> None:
     code, out, err = gpuctl("explain", "gpu230")
-    assert (code, out, err) == (1, "", "gpuctl: there is no diagnostic `GPU230`. Did you mean `GPU203`?\n")
+    assert (code, out, err) == (1, "", "error: there is no diagnostic `GPU230`. Did you mean `GPU203`?\n")
 
 
 def test_every_diagnostic_code_is_explained(gpuctl: Cli) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from typing import Literal
 
 import click
@@ -118,6 +120,11 @@ def command(
             else:
                 plan = delete_namespaces(session, names, settings, run, callbacks)
         return finish(plan, as_json=invocation.as_json)
+    for argument in arguments:
+        if re.fullmatch(r"[a-z0-9][a-z0-9-]*", argument) and not os.path.exists(argument):
+            raise click.UsageError(
+                f"There is no file `{argument}`. If `{argument}` is a job: `gpuctl delete job {argument}`."
+            )
     inputs = [*filenames, *arguments]
     require_inputs(inputs, "gpuctl delete -f training.yaml")
     documents = documents_of(compiling, inputs)

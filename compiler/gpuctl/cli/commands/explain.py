@@ -128,7 +128,7 @@ def command(topic: str | None, language: str) -> int:
         hint = "Did you mean " + " or ".join(f"`{suggestion}`" for suggestion in answer.suggestions) + "?"
     else:
         hint = "`gpuctl explain` lists the kinds, `gpuctl explain training` the fields of one."
-    click.echo(f"gpuctl: no field, kind or code is called `{topic}`. {hint}", err=True)
+    click.echo(f"error: no field, kind or code is called `{topic}`. {hint}", err=True)
     return 1
 
 
@@ -236,7 +236,7 @@ def _code(code: str, language: str) -> int:
     if rule is None:
         close = nearest(code, CODES)
         hint = f" Did you mean `{close}`?" if close else ""
-        click.echo(f"gpuctl: there is no diagnostic `{code}`.{hint}", err=True)
+        click.echo(f"error: there is no diagnostic `{code}`.{hint}", err=True)
         return 1
     say = _words(language)
     if language == "zh":
