@@ -285,3 +285,14 @@ def test_held_by_lists_jobs_in_sibling_cohorts() -> None:
     found = finding_of(waiting("new", 1), holder, stranger, queues=queues, cohorts=cohorts)
     assert [item["job"] for item in found.numbers["heldBy"]] == ["Job/holder"]
     assert "wait for Job/holder in team to end" in found.fix
+
+
+def test_job_with_reserved_quota_is_not_told_to_wait_for_its_turn() -> None:
+    reserved = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": "reserved"}
+    own = {**waiting("own", 2, conditions=[reserved]), "kind": "Workload"}
+    answer = finding_of(own, queues=[queue("gpus", a100=8)])
+    assert answer.message.endswith("its quota is reserved, and it waits for Kueue's next step")
+    assert answer.fix is not None
+    assert answer.fix.startswith("if this lasts for more than a minute, ask the administrators of the queue")
+    own["status"]["admissionChecks"] = [{"name": "capacity", "state": "Pending"}]
+    assert str(finding_of(own, queues=[queue("gpus", a100=8)]).fix).startswith("wait for its turn")

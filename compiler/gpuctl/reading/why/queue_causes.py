@@ -213,6 +213,12 @@ def _fix(admission: Object, place: QueuePosition, namespace: str) -> Sentence:
             annotation=ADMISSION_GATES,
         )
     look = f"`kubectl describe workloads.kueue.x-k8s.io {name} -n {namespace}`"
+    if condition(admission, "QuotaReserved") is not None and not (admission.get("status") or {}).get("admissionChecks"):
+        return say(
+            "if this lasts for more than a minute, ask the administrators of the queue {queue}; {command} shows more",
+            queue=place.queue,
+            command=look,
+        )
     if place.holders and not place.ahead:
         wait = _wait_for_holders(place)
         return say("{wait}, or ask for less; {command} shows more", wait=wait, command=look)
