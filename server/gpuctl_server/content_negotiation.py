@@ -24,6 +24,11 @@ def sends_yaml(request: Request) -> bool:
     return _media_type(request.headers.get("content-type", "")) in _YAML
 
 
+def states_format(request: Request) -> bool:
+    """Return True if the header ``Content-Type`` says JSON or YAML. Curl's default says neither."""
+    return _media_type(request.headers.get("content-type", "")) in _YAML | {JSON}
+
+
 def wants_yaml(request: Request) -> bool:
     """Return True if the client prefers YAML: by the parameter ``accept``, else by the header ``Accept``."""
     stated = request.query_params.get("accept")

@@ -27,7 +27,7 @@ from gpuctl.usecases.service.service_client import UNKNOWN_PATH
 from gpuctl_server.audit import AuditFailed
 from gpuctl_server.body_parsing import InvalidBody
 from gpuctl_server.console.sessions import SESSION
-from gpuctl_server.content_negotiation import REFUSAL, as_yaml, wants_refusal, wants_yaml
+from gpuctl_server.content_negotiation import REFUSAL, as_yaml, states_format, wants_refusal, wants_yaml
 from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.request_log import LOG, request_id
 
@@ -206,7 +206,8 @@ class Route(APIRoute):
             try:
                 return await handle(request)
             except InvalidBody as error:
-                return told(Problem(400, str(error), error="InvalidRequest"))
+                hint = None if states_format(request) else say("`Content-Type: application/yaml` sends YAML")
+                return told(Problem(400, str(error), error="InvalidRequest", hint=hint))
             except RequestValidationError as error:
                 return told(invalid_query(error))
             except HTTPException as error:
@@ -230,11 +231,14 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     def lost(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         is_unknown = error.status_code == 404
-        problem = UnknownPath(say("see /api/v1/docs")) if is_unknown else Problem(error.status_code, str(error.detail))
-        response = answer(problem, request.url.path)
         if error.status_code == 405:
-            response.headers["Allow"] = ", ".join(sorted(_methods(routes, request.scope)))
-        return response
+            methods = sorted(_methods(routes, request.scope))
+            message = say("the path has no method {method}, but {methods}", method=request.method, methods=methods)
+            response = answer(Problem(405, message), request.url.path)
+            response.headers["Allow"] = ", ".join(methods)
+            return response
+        problem = UnknownPath(say("see /api/v1/docs")) if is_unknown else Problem(error.status_code, str(error.detail))
+        return answer(problem, request.url.path)
 
     app.add_exception_handler(HTTPException, lost)
 

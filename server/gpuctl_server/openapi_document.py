@@ -63,7 +63,7 @@ _EXAMPLES: dict[int, tuple[str, str, str | None]] = {
     401: ("Unauthorized", "the token is missing, invalid or expired", None),
     403: ("Forbidden", "anna may not create jobs in the namespace team-b", None),
     404: ("NotFound", "there is no job train", "name one by its jobId"),
-    405: ("MethodNotAllowed", "Method Not Allowed", None),
+    405: ("MethodNotAllowed", "the path has no method PATCH, but GET, HEAD, POST", None),
     408: ("RequestTimeout", "the body did not arrive within 15 s", None),
     409: ("AlreadyExists", "job.batch/train in team-a exists already", "PUT /jobs/{jobId} changes what exists"),
     413: ("RequestEntityTooLarge", "the body is larger than 1048576 bytes", None),

@@ -171,7 +171,9 @@ def test_malformed_request_lines_are_rejected(served: Served, line: str) -> None
 
 def test_unsupported_method_answer_lists_allowed_methods(served: Served) -> None:
     """405 with the allowed methods (RFC 9110, 15.5.6)."""
-    assert served.call("PATCH", "/jobs", status=405)["error"] == "MethodNotAllowed"
+    refused = served.call("PATCH", "/jobs", status=405)
+    assert refused["error"] == "MethodNotAllowed"
+    assert refused["message"] == "the path has no method PATCH, but GET, HEAD, POST"
     for path, methods in (
         ("/jobs", "GET, HEAD, POST"),
         ("/jobs/x", "DELETE, GET, HEAD, PUT"),
@@ -252,6 +254,16 @@ def test_idle_connection_does_not_delay_shutdown(plane: ControlPlane, tmp_path: 
         # Long before shutdown_timeout.
         assert own.process.wait(timeout=60) == 0
     assert not any("Traceback" in line for line in own.log), "".join(own.log)
+
+
+def test_yaml_without_its_content_type_gets_a_hint(served: Served) -> None:
+    """Curl sends the type of a form unless it is given another one."""
+    for kind, hint in (
+        ("application/x-www-form-urlencoded", "`Content-Type: application/yaml` sends YAML"),
+        ("application/json", None),
+    ):
+        refused = served.client().post("/jobs", content=b"kind: training", headers={"Content-Type": kind}).json()
+        assert (refused["error"], refused.get("hint")) == ("InvalidRequest", hint)
 
 
 def test_head_is_answered_as_get_without_body(served: Served) -> None:
