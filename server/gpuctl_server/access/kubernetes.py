@@ -34,7 +34,7 @@ class User(NamedTuple):
 
 
 class _Attributes(NamedTuple):
-    """The attributes of a SubjectAccessReview: those of a resource, or of a ``path`` that is none."""
+    """The attributes of a SubjectAccessReview: those of a resource, or the ``path`` of a URL without one."""
 
     verb: str
     group: str = ""
