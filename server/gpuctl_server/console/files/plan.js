@@ -34,7 +34,7 @@ function Step({ step }) {
     ${step.appliedBy && html`<p class="quiet">${t("Applied by {name}", { name: step.appliedBy })}</p>`}
     ${changes?.length > 0 && html`<${Changes} changes=${changes} />`}
     ${step.victims?.length > 0 && html`<p>${t("It would evict:")}</p>
-      <ul>${step.victims.map((victim) => html`<li>${victim.job || t("jobs that you may not see")} <span class="quiet">${[victim.namespace && t("in {namespace}", { namespace: victim.namespace }), victim.owner && t("owner {name}", { name: victim.owner }), victim.runtime && t("has run for {time}", { time: victim.runtime })].filter(Boolean).join(", ")}</span></li>`)}</ul>`}
+      <ul>${step.victims.map((victim) => html`<li>${victim.job || t("jobs that you may not see")} <span class="quiet">${[victim.namespace && t("in {namespace}", { namespace: victim.namespace }), victim.owner && t("owner {name}", { name: victim.owner }), victim.runtime && t("has run for {time}", { time: victim.runtime })].filter(Boolean).join(t(", "))}</span></li>`)}</ul>`}
     ${step.waits?.length > 0 && html`<ul>${step.waits.map((wait) => html`<li><${Rich} text=${t(wait.likelihood === null ? "may wait: {message}" : "will wait: {message}", { message: wait.message })} /></li>`)}</ul>`}
   </div>`;
 }

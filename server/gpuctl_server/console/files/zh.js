@@ -295,6 +295,7 @@ export const CHINESE = {
   "position {position} of {count}": "第 {position} 位，共 {count} 个",
   "Jobs ahead of it": "排在它前面的任务",
   "Jobs that must end first": "须先结束的任务",
+  ", ": "，",
   "Create it anyway; it starts when the quota has room": "仍然创建；配额有余量时启动",
   "does not exist, or you may not see it": "不存在，或者你无权查看",
   "does not exist": "不存在",

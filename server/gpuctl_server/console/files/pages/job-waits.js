@@ -64,7 +64,7 @@ const isHidden = (text) => text.slice(text.indexOf("/") + 1).startsWith("(");
 /** Return the names of the jobs that would be evicted, each once. @param {any[]} victims */
 export function victimNames(victims) {
   const names = victims.map((victim) => (isHidden(victim.job) ? t("jobs that you may not see") : `${victim.namespace}/${victim.job}`));
-  return [...new Set(names)].join(", ");
+  return [...new Set(names)].join(t(", "));
 }
 
 /** A job as `KIND/NAME`. Jobs that the user may not see have no name. @param {{text: string, namespace: string}} props */
