@@ -53,6 +53,7 @@ def test_pause_and_resume(place: Place) -> None:
     assert {name: uid for name, uid in place.uids().items() if not name.startswith("Service")} == uids
     assert set(place.plan(*documents).actions.values()) == {"unchanged"}
     assert place.gpuctl("resume", "serve", "--json").value["items"][0]["message"] == "is not paused"
+    assert place.gpuctl("resume", "serve").out.startswith("unchanged inference/serve ")
 
 
 @pytest.mark.slow

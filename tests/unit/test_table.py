@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuctl.cli.commands.describe.sections import show_amounts
 from gpuctl.cli.output.table import Table, detail_lines, shorten, state_colour, table, width_of
 
 HEADERS = ("JOB ID", "NAME", "STATUS", "REASON")
@@ -20,6 +23,12 @@ ROWS = [
 def lines(**options: object) -> list[str]:
     """Return the lines of a table of ROWS."""
     return list(table(HEADERS, ROWS, **options))  # type: ignore[arg-type]
+
+
+def test_rest_is_not_rounded_to_the_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    show_amounts("Quota", [("memory", Fraction(4 << 40), Fraction(16 << 30)), ("cpu", Fraction(8), Fraction(0))])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[3:]]
+    assert rows == [["memory", "4Ti", "16Gi", "4080Gi", "0%"], ["cpu", "8", "0", "8", "0%"]]
 
 
 def test_columns_are_aligned_and_every_cell_is_one_word() -> None:

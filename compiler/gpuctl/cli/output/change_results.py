@@ -36,9 +36,9 @@ def show_paused(jobs: Iterable[PausedJobAnswer], *, as_json: bool) -> None:
     for job in jobs:
         items.append(job)
         if not as_json:
-            word = click.style(job.status, fg="yellow" if job.status == "paused" else "green")
-            lead = word if is_coloured() else job.status
-            padding = " " * (9 - len(job.status))
+            word = job.status if job.changed else "unchanged"
+            lead = click.style(word, fg="yellow" if job.status == "paused" else "green") if is_coloured() else word
+            padding = " " * (9 - len(word))
             click.echo(f"{lead}{padding} {job.kind}/{job.name} -n {job.namespace}  ({job.message})")
             sys.stdout.flush()
     if as_json:

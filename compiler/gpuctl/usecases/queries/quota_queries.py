@@ -125,6 +125,13 @@ def list_namespaces(
     return [item for item in rows if not names or item.name in names]
 
 
+def namespace_names(reader: ReadContext) -> list[str]:
+    """Return the names of all namespaces that the user may see; [] if namespaces may not be listed."""
+    if reader.service is not None:
+        return [item.name for item in namespaces_of_service(reader.service, everything=True)]
+    return reader.scope.session.names(RESOURCES["Namespace"])
+
+
 def describe_namespace(reader: ReadContext, name: str) -> Namespace | NamespaceDetail:
     """Return one namespace with its quotas and pods.
 

@@ -12,6 +12,7 @@ from gpuctl.cli.output.amounts import format_amount, format_share
 from gpuctl.cli.output.table import detail_lines, state_colour, table
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
 from gpuctl.language.display_text import visible
+from gpuctl.objects.quantities import amount_text
 from gpuctl.objects.timestamps import age
 from gpuctl.reading.nodes.node_rows import PodOnNode
 
@@ -50,7 +51,11 @@ def show_amounts(title: str, rows: Iterable[tuple[str, Fraction, Fraction | None
     cells = []
     for name, total, used in rows:
         free = None if used is None else max(Fraction(0), total - used)
-        cells.append((name, *(format_amount(name, value) for value in (total, used, free)), format_share(used, total)))
+        whole, taken, rest = (format_amount(name, value) for value in (total, used, free))
+        if used and free and rest == whole:
+            # Rounded it would look as if nothing was used.
+            rest = amount_text(name, free)
+        cells.append((name, whole, taken, rest, format_share(used, total)))
     show_section(title, ("RESOURCE", "TOTAL", "USED", "FREE", "USE"), cells, "none")
 
 

@@ -181,10 +181,25 @@ def _list(read_context: ReadContext, query: JobQuery, output_form: JobTableOptio
 
 def _nothing(read_context: ReadContext, query: JobQuery, statuses: set[str]) -> str:
     where = f"in namespace {read_context.scope.namespace}" if read_context.scope.namespace else "in any namespace"
-    if query.pool and (unknown := _no_such_pool(read_context, query.pool)):
+    if unknown := _no_such_namespace(read_context) or (query.pool and _no_such_pool(read_context, query.pool)):
         return unknown
     said = f"No {'matching ' if query.is_narrowed else ''}jobs {where}."
     return f"{said} Statuses here: {', '.join(sorted(statuses))}." if query.status and statuses else said
+
+
+def _no_such_namespace(read_context: ReadContext) -> str:
+    """Return the message for a namespace that does not exist; "" if it exists, or if namespaces may not be read."""
+    # Only a namespace without jobs needs the module.
+    from gpuctl.usecases.queries.quota_queries import namespace_names
+
+    namespace = read_context.scope.namespace
+    try:
+        known = namespace_names(read_context) if namespace else []
+    except ClusterError:
+        return ""
+    if not known or namespace is None or namespace in known:
+        return ""
+    return f"There is no namespace {namespace}: {suggestion(namespace, known)}"
 
 
 def _no_such_pool(read_context: ReadContext, name: str) -> str:
