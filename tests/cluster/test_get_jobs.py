@@ -178,7 +178,7 @@ def test_get_jobs_filters_rows(place: Place) -> None:
     assert [row["NAME"] for row in job_rows(place, "--pool", POOL)] == ["a", "b", "c"]
     absent = place.gpuctl("get", "jobs", "--pool", POOL[:-1], "--no-headers")
     assert (absent.out, absent.err) == ("", f"There is no pool {POOL[:-1]}: did you mean `{POOL}`?\n")
-    elsewhere = place.gpuctl("get", "jobs", "-n", f"{place.namespace}s", "--no-headers")
+    elsewhere = place.anywhere("get", "jobs", "-n", f"{place.namespace}s", "--no-headers")
     meant = f"did you mean `{place.namespace}`?"
     assert (elsewhere.out, elsewhere.err) == ("", f"There is no namespace {place.namespace}s: {meant}\n")
     assert place.gpuctl("get", "jobs", "--pool", "default").err.startswith("No matching jobs in "), (

@@ -49,6 +49,7 @@ def served(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "nora": ("user", ("not-there",), None),
         "viktor": ("viewer", (TEAM,), None),
         "paula": ("admin", None, (POOL,)),
+        "prometheus": ("metrics", None, None),
     }
     # The product's example documents mount host paths, also for users.
     directory = tmp_path_factory.mktemp("service")

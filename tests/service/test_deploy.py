@@ -102,7 +102,7 @@ def test_shipped_scrape_config_scrapes_the_service(served: Served, tmp_path: Pat
     """A real Prometheus with the configuration of deploy/service/monitoring, except the address and the token path."""
     (shipped,) = yaml.safe_load((DEPLOY / "service" / "monitoring" / "prometheus.yaml").read_text())["scrape_configs"]
     token = tmp_path / "token"
-    token.write_text(served.tokens["viktor"])
+    token.write_text(served.tokens["prometheus"])
     how = {
         "metrics_path": shipped["metrics_path"],
         "authorization": {**shipped["authorization"], "credentials_file": str(token)},

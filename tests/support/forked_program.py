@@ -88,5 +88,7 @@ def _run(control: socket.socket) -> None:
 
 
 def _kill_if_closed(control: socket.socket, process: Forked) -> None:
-    control.recv(1)
+    with contextlib.suppress(OSError):
+        # The program has ended if it is closed here.
+        control.recv(1)
     process.kill()
