@@ -105,7 +105,7 @@ async def changes_of(request: Request) -> ChangesBody:
 
 async def documents_of(request: Request) -> DocumentsBody:
     """Return the documents of a request."""
-    return await _documents(DocumentsBody, request, dry_run=False)
+    return await _documents(DocumentsBody, request)
 
 
 async def files_of(request: Request) -> FilesBody:
@@ -113,16 +113,15 @@ async def files_of(request: Request) -> FilesBody:
     return await _documents(FilesBody, request)
 
 
-async def _documents(model: type[Body], request: Request, **rest: Any) -> Body:
+async def _documents(model: type[Body], request: Request) -> Body:
     """Return a body with documents. A YAML body is their text.
 
-    :param rest: fields of the model that a YAML body has not.
     :raises RequestValidationError: the fields are invalid.
     :raises Problem: 400.
     """
     if not sends_yaml(request):
         return await parsed(model, request)
-    return model(yaml_content=document_text(await request.body()), **rest)
+    return model(yaml_content=document_text(await request.body()))
 
 
 def sources_of(body: FilesBody) -> list[Source]:
