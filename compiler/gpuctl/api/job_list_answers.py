@@ -12,7 +12,7 @@ from gpuctl.reading.jobs.job_rows import JobTableRow
 
 
 class JobFields(SharedModel):
-    """What lists and details of jobs have in common. Its values are attributes of :class:`JobTableRow`."""
+    """Fields of a job in lists and details. The values are attributes of :class:`JobTableRow`."""
 
     job_id: str = Field(description="Id of the job.", examples=["qwen2-7b-sft-4k2p9"])
     name: str = Field(examples=["qwen2-7b-sft"])
@@ -34,7 +34,7 @@ class JobFields(SharedModel):
 
 
 class ListedFields(JobFields):
-    """What all lists of jobs have."""
+    """Fields of a job in all lists."""
 
     gpu: int = Field(description="GPUs of the pod, or of all pods of the job.", examples=[4])
     gpu_type: str | None = Field(None, examples=["a100-80g"])
