@@ -9,9 +9,9 @@ from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.sbatch_options import SlurmOption, directive_words, read_options
 
 _INTERPRETER = r"#!\s*(?P<path>\S+)(?:\s+(?P<rest>.*))?\Z"
-_DIRECTIVE = r"(?:#SBATCH|#SLURM)(?=[\s-])"
+DIRECTIVE = r"(?:#SBATCH|#SLURM)(?=[\s-])"
 """The start of a line with options; `sbatch` still reads the old form."""
-_HETEROGENEOUS = rf"{_DIRECTIVE}\s*(?i:hetjob|packjob)(?=\s|\Z)"
+_HETEROGENEOUS = rf"{DIRECTIVE}\s*(?i:hetjob|packjob)(?=\s|\Z)"
 _LOOKS_LIKE_DIRECTIVE = r"\s*#+(?:\s*SBATCH|(?i:SBATCH))\s*(?:-|(?:het|pack)job\b)"
 _IGNORED = "Slurm ignores it too: lines with options begin with `#SBATCH`"
 _OF_OTHER_TOOL = r"#(PBS|BSUB)(?=\s)"
@@ -54,7 +54,7 @@ def read_batch_file(text: str, ledger: LineLedger) -> BatchFile:
             parts.append({})
             part_line = part_line if len(parts) > 2 else index + 1
             ledger.mapped(index + 1, line, "roles")
-        elif re.match(_DIRECTIVE, line):
+        elif re.match(DIRECTIVE, line):
             _add(parts[-1], index + 1, line, ledger)
         elif re.match(_LOOKS_LIKE_DIRECTIVE, line):
             ledger.mapped(index + 1, line, None, _IGNORED)
@@ -69,7 +69,7 @@ def read_batch_file(text: str, ledger: LineLedger) -> BatchFile:
 
 
 def _add(options: dict[str, SlurmOption], number: int, line: str, ledger: LineLedger) -> None:
-    words = directive_words(re.sub(_DIRECTIVE, "", line, count=1))
+    words = directive_words(re.sub(DIRECTIVE, "", line, count=1))
     found = read_options(words, number)
     if not words:
         ledger.mapped(number, line, None)

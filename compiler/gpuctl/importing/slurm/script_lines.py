@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.importing.line_ledger import Outcome
+from gpuctl.importing.slurm.batch_file import DIRECTIVE
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyState, foreign_default
 from gpuctl.importing.slurm.body_syntax import BodyCommand, Statement
 from gpuctl.importing.slurm.command_rules import NO_STEP, SLURM_COMMANDS, STARTS_CONTAINER
@@ -32,7 +33,7 @@ _OWN_FILE = r"(?<![\\\w])\$(?:0\b|\{0[^}]*\}|\{BASH_SOURCE(?:\[0\])?[^}]*\})"
 _SHELL_SCRIPT = r"(?:\S*/)?(?:bash|sh|zsh)(?: -\S+)* -\w*c\Z"
 _LONGEST_SHELL = 200
 _DEFAULT = r"\$\{\d:?-([^}]+)\}"
-_DIRECTIVE = r"(?m)^(?:#SBATCH|#SLURM)(?=[\s-])[^\n]*(?:\n|\Z)"
+_DIRECTIVE_LINE = rf"(?m)^{DIRECTIVE}[^\n]*(?:\n|\Z)"
 _HOME = r"(?:^|[\s=:\"(<>])~(?:[a-z_][\w-]*)?/|(?:\b(?:cd|pushd)[ \t]+|\w=)~(?=[\s;)]|$)"
 _ASKS_SLURM = rf"(?:\$\(|`|<\()[ \t]*({'|'.join([*SLURM_COMMANDS, 'srun'])})\b"
 _OF_HOST = rf"(?<![\w./$%-])(?:srun(?=[ \t])|{STARTS_CONTAINER})"
@@ -64,7 +65,7 @@ class ScriptLines:
 
     def remove_directives(self) -> None:
         """Remove `#SBATCH` lines between statements. Those of a here-document are a part of its text."""
-        for match in re.finditer(_DIRECTIVE, self.body.text):
+        for match in re.finditer(_DIRECTIVE_LINE, self.body.text):
             if not any(item.start <= match.start() < item.end for item in self.statements):
                 self.body.edits.replace(match.start(), match.end(), "")
                 line, note = self.body.line(match.start()), "Slurm ignores options below the first command"
