@@ -37,7 +37,7 @@ from gpuctl_server.limited_server import LimitedServer
 from gpuctl_server.listen_sockets import CannotListen, bind_sockets, close_sockets
 from gpuctl_server.malloc import limit_heaps, trim_heap
 from gpuctl_server.request_log import LOG, set_up
-from gpuctl_server.routes.common import BASE
+from gpuctl_server.routes.routers import BASE
 from gpuctl_server.server_settings import ServerSettings
 from gpuctl_server.service_context import Service, make_service
 from gpuctl_server.tls_certificate import InvalidCertificate, TlsCertificate

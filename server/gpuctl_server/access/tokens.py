@@ -72,6 +72,12 @@ def new_token(
     return token, entry
 
 
+def bearer(header: str) -> str:
+    """Return the token of an Authorization header; "" without one."""
+    scheme, _, token = header.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
 def digest_of(token: str) -> str:
     """Return the hash under which a token is stored. The token is random, so that a plain hash cannot be reversed."""
     return hashlib.sha256(token.encode()).hexdigest()

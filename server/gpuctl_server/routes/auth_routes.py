@@ -12,7 +12,8 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import ACTIONS, RESOURCES, AccessRequest
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.request_bodies import json_body_of, parsed_body
-from gpuctl_server.routes.common import any_caller, api_router
+from gpuctl_server.routes.dependencies import any_caller
+from gpuctl_server.routes.routers import api_router
 
 router = api_router()
 

@@ -21,7 +21,7 @@ from gpuctl_server.http_problems import Problem, Route, UnknownPath
 from gpuctl_server.job_lookups import REVIEWS, check_rights
 from gpuctl_server.request_bodies import parsed_body
 from gpuctl_server.request_middleware import LOGIN
-from gpuctl_server.routes.common import ServiceOf, caller_with
+from gpuctl_server.routes.dependencies import ServiceOf, caller_with
 from gpuctl_server.service_context import Service
 from gpuctl_server.usage_lookups import is_collected
 

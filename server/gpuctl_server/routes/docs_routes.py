@@ -12,7 +12,7 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, Response
 
-from gpuctl_server.routes.common import api_router
+from gpuctl_server.routes.routers import api_router
 
 router = api_router()
 

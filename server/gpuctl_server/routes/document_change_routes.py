@@ -15,21 +15,18 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.plan_and_apply import CompileOptions
 from gpuctl_server.request_bodies import body_of, changes_of
-from gpuctl_server.routes.common import (
+from gpuctl_server.routes.dependencies import ServiceOf, allowed, change_of
+from gpuctl_server.routes.query_parameters import (
     Checkpoint,
     Force,
     KeepLabels,
     NoProbe,
     Profile,
     Queue,
-    ServiceOf,
     ServiceStrategy,
     Timeout,
-    allowed,
-    api_router,
-    change_of,
-    write_router,
 )
+from gpuctl_server.routes.routers import api_router, write_router
 
 router = write_router()
 previews = api_router()

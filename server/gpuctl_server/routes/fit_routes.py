@@ -18,19 +18,18 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.fit_requests import fit_documents, fit_waiting_jobs, listed_jobs
 from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.request_bodies import body_of, files_of, sources_of
-from gpuctl_server.routes.common import (
+from gpuctl_server.routes.dependencies import ServiceOf, allowed
+from gpuctl_server.routes.query_parameters import (
     LARGEST_PAGE,
     KindFilter,
     ListAge,
     Page,
     PoolFilter,
     Profile,
-    ServiceOf,
-    allowed,
-    api_router,
     names_in,
     page_of,
 )
+from gpuctl_server.routes.routers import api_router
 from gpuctl_server.shared_answers import MaxAge
 from gpuctl_server.submissions import compile_to_fit
 

@@ -19,7 +19,7 @@ from gpuctl.api.usage_models import (
     WorkloadHour,
     WorkloadUsage,
 )
-from gpuctl_server.routes.common import ServiceOf
+from gpuctl_server.routes.dependencies import ServiceOf
 from gpuctl_server.routes.usage_answers import (
     Reads,
     ReadsUsage,

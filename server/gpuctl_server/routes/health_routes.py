@@ -15,7 +15,8 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.tokens import ServiceTokenFile
 from gpuctl_server.http_problems import forbidden
 from gpuctl_server.job_lookups import check_rights
-from gpuctl_server.routes.common import ServiceOf, any_caller, api_router, caller_of
+from gpuctl_server.routes.dependencies import ServiceOf, any_caller, caller_of
+from gpuctl_server.routes.routers import api_router
 from gpuctl_server.usage_lookups import visible_holders
 
 router = api_router("")

@@ -31,26 +31,20 @@ from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_creation import SubmitRequest
 from gpuctl_server.job_revisions import roll_back, run_again
 from gpuctl_server.request_bodies import body_of, documents_of, parsed_body
-from gpuctl_server.routes.common import (
-    BASE,
-    NAMES,
+from gpuctl_server.routes.creation_answers import dry_run_response
+from gpuctl_server.routes.dependencies import NAMES, Names, change_of, names_of, only_confirmed, only_dry_run
+from gpuctl_server.routes.query_parameters import (
     Checkpoint,
     Failed,
     Force,
-    Names,
     Nodes,
     NoProbe,
     Profile,
     Queue,
     ServiceStrategy,
     Timeout,
-    change_of,
-    dry_run_response,
-    names_of,
-    only_confirmed,
-    only_dry_run,
-    write_router,
 )
+from gpuctl_server.routes.routers import BASE, write_router
 
 router = write_router()
 

@@ -28,7 +28,9 @@ from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
 from gpuctl_server.request_bodies import json_body_of, parsed_body
-from gpuctl_server.routes.common import ListAge, ServiceOf, allowed, api_router, run_waiting
+from gpuctl_server.routes.dependencies import ServiceOf, allowed
+from gpuctl_server.routes.query_parameters import ListAge
+from gpuctl_server.routes.routers import api_router, run_waiting
 from gpuctl_server.service_context import Service
 
 router = api_router()

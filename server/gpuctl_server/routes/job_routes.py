@@ -34,18 +34,17 @@ from gpuctl_server.job_metrics import job_metrics
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.node_lookups import gpu_type_of
 from gpuctl_server.response_cache import encode
-from gpuctl_server.routes.common import (
+from gpuctl_server.routes.dependencies import ServiceOf, allowed
+from gpuctl_server.routes.query_parameters import (
     KindFilter,
     NamespaceFilter,
     NamespaceOfJob,
     Page,
     PageSize,
     PoolFilter,
-    ServiceOf,
-    allowed,
-    cached_router,
     page_of,
 )
+from gpuctl_server.routes.routers import cached_router
 from gpuctl_server.service_context import Service
 
 router = cached_router()

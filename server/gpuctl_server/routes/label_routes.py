@@ -35,20 +35,10 @@ from gpuctl_server.job_lookups import require_access
 from gpuctl_server.node_labelling import set_node_label, set_node_labels
 from gpuctl_server.node_lookups import find_node, node_not_found, visible_nodes
 from gpuctl_server.request_bodies import json_body_of, parsed_body
-from gpuctl_server.routes.common import (
-    Page,
-    PageSize,
-    ServiceOf,
-    allowed,
-    api_router,
-    change_of,
-    from_memory,
-    node_changes,
-    only_dry_run,
-    paged,
-    write_router,
-)
+from gpuctl_server.routes.dependencies import ServiceOf, allowed, change_of, only_dry_run
 from gpuctl_server.routes.node_routes import NodeName
+from gpuctl_server.routes.query_parameters import Page, PageSize, paged
+from gpuctl_server.routes.routers import api_router, from_memory, write_router
 
 LONGEST_KEY = 253 + 1 + 63
 """Maximum length of a label's key: a DNS name, a slash, a name."""
@@ -144,7 +134,7 @@ def _several(
     report = set_node_labels(change, action, names, labels, overwrite=overwrite)
     touched[len(keys) :] = [f"node/{done.name}" for done in report.done]
     touched += [f"node/{failed.name}: {failed.error}" for failed in report.failed]
-    return node_changes(change, report, LABELLED)
+    return BatchReport.of(report, LABELLED, dry_run=change.dry_run).as_json()
 
 
 @router.get("/nodes/{nodeName}/labels", tags=["labels"], responses={200: {"model": LabelPage}})

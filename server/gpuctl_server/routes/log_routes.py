@@ -11,10 +11,11 @@ from starlette.responses import JSONResponse, StreamingResponse
 from gpuctl.api.log_models import LogsValue
 from gpuctl.language.sentences import say
 from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.tokens import bearer
 from gpuctl_server.content_negotiation import JSON
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.log_answers import present_events, present_logs
-from gpuctl_server.routes.common import ServiceOf, allowed, api_router, bearer
+from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.log_follow_routes import (
     NOT_BUFFERED,
     PROTOCOL,
@@ -24,6 +25,7 @@ from gpuctl_server.routes.log_follow_routes import (
     last_positions,
 )
 from gpuctl_server.routes.log_query import LogsQuery, found
+from gpuctl_server.routes.routers import api_router
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "logs"))]

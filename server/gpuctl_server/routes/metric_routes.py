@@ -10,7 +10,9 @@ from starlette.responses import JSONResponse
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.job_lookups import find_job
 from gpuctl_server.job_metrics import MetricPoint, metrics_over_time
-from gpuctl_server.routes.common import ServiceOf, allowed, api_router, time_of
+from gpuctl_server.routes.dependencies import ServiceOf, allowed
+from gpuctl_server.routes.query_parameters import time_of
+from gpuctl_server.routes.routers import api_router
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "metrics"))]

@@ -18,7 +18,9 @@ from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.node_lookups import chosen_nodes, find_node, visible_nodes
-from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router, from_memory, page_of, paged
+from gpuctl_server.routes.dependencies import ServiceOf, allowed
+from gpuctl_server.routes.query_parameters import Page, PageSize, page_of, paged
+from gpuctl_server.routes.routers import api_router, from_memory
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "nodes"))]

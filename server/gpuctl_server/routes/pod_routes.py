@@ -16,16 +16,9 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import require_access
-from gpuctl_server.routes.common import (
-    KindFilter,
-    NamespaceFilter,
-    Page,
-    PoolFilter,
-    ServiceOf,
-    allowed,
-    api_router,
-    page_of,
-)
+from gpuctl_server.routes.dependencies import ServiceOf, allowed
+from gpuctl_server.routes.query_parameters import KindFilter, NamespaceFilter, Page, PoolFilter, page_of
+from gpuctl_server.routes.routers import api_router
 from gpuctl_server.service_context import Service
 from gpuctl_server.shared_answers import MaxAge
 

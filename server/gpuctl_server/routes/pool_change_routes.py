@@ -17,19 +17,10 @@ from gpuctl_server.admin_changes import AdminBody, Administered, ChangedPool, po
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.pool_members import add_nodes, remove_nodes
 from gpuctl_server.request_bodies import body_of, json_body_of, parsed_body
-from gpuctl_server.routes.common import (
-    NAMES,
-    KeepLabels,
-    Names,
-    Timeout,
-    change_of,
-    creation_response,
-    dry_run_response,
-    names_of,
-    node_changes,
-    only_dry_run,
-    write_router,
-)
+from gpuctl_server.routes.creation_answers import creation_response, dry_run_response
+from gpuctl_server.routes.dependencies import NAMES, Names, change_of, names_of, only_dry_run
+from gpuctl_server.routes.query_parameters import KeepLabels, Timeout
+from gpuctl_server.routes.routers import write_router
 
 router = write_router()
 PoolName = Annotated[str, InPath(max_length=253, description="Name of the pool.")]
@@ -87,7 +78,7 @@ def add(
 ) -> dict[str, Any]:
     """Add nodes to a pool. Nodes that fail are listed in `failed`. Running pods stay where they are."""
     report = add_nodes(change, poolName, wanted.node_names, overwrite=wanted.overwrite)
-    return node_changes(change, report, "added")
+    return BatchReport.of(report, "added", dry_run=change.dry_run).as_json()
 
 
 @router.post(
@@ -101,7 +92,8 @@ def remove(
     wanted: Annotated[NodeNames, Depends(nodes_of)],
 ) -> dict[str, Any]:
     """Remove nodes from a pool. Nodes that fail are listed in `failed`. Running pods stay where they are."""
-    return node_changes(change, remove_nodes(change, poolName, wanted.node_names), "removed")
+    report = remove_nodes(change, poolName, wanted.node_names)
+    return BatchReport.of(report, "removed", dry_run=change.dry_run).as_json()
 
 
 @router.post("/pools/delete", response_model=PlanAnswer, openapi_extra=NAMES)

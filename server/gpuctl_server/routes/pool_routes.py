@@ -10,7 +10,8 @@ from gpuctl.api.pool_answers import PoolDetail, PoolItem, PoolList
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.node_details import pool_detail
 from gpuctl_server.node_lookups import find_pool, visible_pools
-from gpuctl_server.routes.common import ServiceOf, allowed, api_router, from_memory
+from gpuctl_server.routes.dependencies import ServiceOf, allowed
+from gpuctl_server.routes.routers import api_router, from_memory
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "pools"))]

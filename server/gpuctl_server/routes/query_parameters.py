@@ -1,77 +1,95 @@
-"""Check of query parameters: a request with an unknown or repeated parameter is rejected.
-
-Otherwise a client with a typo in ``namespace`` would get the answer for all namespaces, and a typo in ``dryRun`` would
-cause a write.
-"""
+"""Query parameters that several paths have, and pages of lists."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Annotated, Any, TypeVar
 
-from fastapi import Request
-from fastapi.dependencies.models import Dependant
-from fastapi.routing import APIRoute
-from pydantic import BaseModel
+from fastapi import Query
 
-from gpuctl.language.display_text import visible
-from gpuctl.language.sentences import say
-from gpuctl.language.spelling import nearest
+from gpuctl.apply.plan.plan_options import Strategy
 from gpuctl_server.http_problems import Problem
+from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE
+from gpuctl_server.time_parameters import InvalidTime, parse_time
 
-EVERYWHERE = frozenset({"accept"})
-"""Query parameters of all paths: the format of the answer."""
-_LONGEST = 80
+LARGEST_PAGE = 1000
+Item = TypeVar("Item")
+
+Checkpoint = Annotated[
+    bool,
+    Query(description="Let the job save its progress before its pods end. If that fails, no pod is ended: 409."),
+]
+ListAge = Annotated[
+    float,
+    Query(
+        alias="maxAge",
+        ge=0,
+        le=READ_ONLY_AGE,
+        description="Maximum age of the nodes and of the pods of other jobs that the answer is computed from, seconds. "
+        "Default: they are read now.",
+    ),
+]
+Profile = Annotated[
+    str | None, Query(max_length=63, description="Profile to merge into the documents that have profiles.")
+]
+Queue = Annotated[
+    bool, Query(description="Create a job even if a quota is exhausted. It starts when the quota has room.")
+]
+Failed = Annotated[
+    bool, Query(description="Run only failed trainings; of arrays, only the indexes that have not succeeded.")
+]
+Nodes = Annotated[int, Query(ge=1, le=10000, description="The number of nodes, within the range of the document.")]
+Force = Annotated[bool, Query(description="End the pods without their grace period.")]
+ServiceStrategy = Annotated[
+    Strategy | None,
+    Query(
+        description="Rollout strategy of a changed service. Default: that of the running service, else of the platform."
+    ),
+]
+NoProbe = Annotated[
+    bool, Query(alias="noProbe", description="Report the rejection of a trial pod as a note instead of an error.")
+]
+KeepLabels = Annotated[bool, Query(alias="keepLabels", description="Keep the labels of a pool on its nodes.")]
+Timeout = Annotated[
+    float,
+    Query(
+        gt=0, le=1e9, description="Maximum wait for deletions and for quotas, seconds. The service waits at most 600."
+    ),
+]
+KindFilter = Annotated[
+    str, Query(max_length=253, description="Only jobs of this kind: training, inference, notebook or compute.")
+]
+PoolFilter = Annotated[str, Query(max_length=253, description="Only jobs in this pool.")]
+NamespaceFilter = Annotated[str, Query(max_length=253, description="Only jobs in this namespace.")]
+NamespaceOfJob = Annotated[
+    str, Query(max_length=253, description="Namespace of the job; required if the name exists in several.")
+]
+Page = Annotated[int, Query(ge=1, le=2**31, description="Page number, from 1.")]
+PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="Items per page.")]
 
 
-def reject_unknown_parameters(request: Request) -> None:
-    """Check the query parameters of a request against those of its route.
+def names_in(text: str) -> frozenset[str]:
+    """Return the names that are separated by commas."""
+    return frozenset(filter(None, (name.strip() for name in text.split(","))))
 
-    :raises Problem: 400 for an unknown parameter, with a similar name, and for a repeated one.
+
+def page_of(items: Sequence[Item], page: int, size: int) -> Sequence[Item]:
+    """Return the items of a page; the first page is 1."""
+    return items[(page - 1) * size : page * size]
+
+
+def time_of(field: str, text: str) -> datetime | None:
+    """Parse a time parameter. Return None if it is empty.
+
+    :raises Problem: 400.
     """
-    route = request.scope.get("route")
-    if request.scope["query_string"] and isinstance(route, APIRoute):
-        check_names((name for name, _ in request.query_params.multi_items()), names_of(route))
+    try:
+        return parse_time(text) if text else None
+    except InvalidTime as error:
+        raise Problem(400, f"{field}: {error}", error="InvalidRequest") from None
 
 
-def check_names(given: Iterable[str], known: Collection[str]) -> None:
-    """Check the names of query parameters.
-
-    :param known: the names that the path has.
-    :raises Problem: 400 for an unknown name, with a similar one, and for a repeated name.
-    """
-    seen: set[str] = set()
-    for name in given:
-        shown = visible(name)[:_LONGEST]
-        if name not in known and name not in EVERYWHERE:
-            own = sorted(set(known) - EVERYWHERE)
-            close = nearest(name, own)
-            hint = (
-                say("did you mean `{name}`?", name=close)
-                if close
-                else say("known are {names}", names=own)
-                if own
-                else say("this path has none")
-            )
-            raise Problem(
-                400, say("the query parameter {name} is unknown", name=shown), error="InvalidRequest", hint=hint
-            )
-        if name in seen:
-            raise Problem(400, say("the query parameter {name} is given twice", name=shown), error="InvalidRequest")
-        seen.add(name)
-
-
-def names_of(route: APIRoute) -> frozenset[str]:
-    """Return the names of a route's query parameters, including those of all paths."""
-    return EVERYWHERE | _names(route.dependant)
-
-
-def _names(dependant: Dependant) -> frozenset[str]:
-    found: set[str] = set()
-    for field in dependant.query_params:
-        kind = field.field_info.annotation
-        if inspect.isclass(kind) and issubclass(kind, BaseModel):
-            found.update(part.alias or name for name, part in kind.model_fields.items())
-        else:
-            found.add(field.alias)
-    return frozenset(found).union(*map(_names, dependant.dependencies))
+def paged(items: Sequence[Item], page: int, size: int, value: Callable[[Item], dict[str, Any]]) -> dict[str, Any]:
+    """Return a page of a list: ``total`` counts the items of all pages, ``items`` are those of this page."""
+    return {"total": len(items), "items": [value(item) for item in page_of(items, page, size)]}

@@ -14,7 +14,9 @@ from gpuctl.reading.queues.queue_rows import QueueRow
 from gpuctl.usecases.queries.queue_queries import describe_queue, list_queues
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.kubernetes import ClusterCaller
-from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router
+from gpuctl_server.routes.dependencies import ServiceOf, allowed
+from gpuctl_server.routes.query_parameters import Page, PageSize
+from gpuctl_server.routes.routers import api_router
 
 router = api_router()
 _WITHOUT_NAMESPACE = ("ClusterQueue", "Cohort")

@@ -15,17 +15,10 @@ from gpuctl_server import admin_changes
 from gpuctl_server.admin_changes import AdminBody, Administered, CreatedQuota, quota_of
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.request_bodies import body_of
-from gpuctl_server.routes.common import (
-    NAMES,
-    Names,
-    Timeout,
-    change_of,
-    creation_response,
-    dry_run_response,
-    names_of,
-    only_dry_run,
-    write_router,
-)
+from gpuctl_server.routes.creation_answers import creation_response, dry_run_response
+from gpuctl_server.routes.dependencies import NAMES, Names, change_of, names_of, only_dry_run
+from gpuctl_server.routes.query_parameters import Timeout
+from gpuctl_server.routes.routers import write_router
 
 router = write_router()
 

@@ -9,7 +9,8 @@ from fastapi import Depends, Path
 from gpuctl.api.quota_answers import QuotaList, QuotaOrQuotas, quota_answer
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.quota_lookups import find_quotas, visible_quotas
-from gpuctl_server.routes.common import ServiceOf, allowed, api_router, from_memory
+from gpuctl_server.routes.dependencies import ServiceOf, allowed
+from gpuctl_server.routes.routers import api_router, from_memory
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "quotas"))]

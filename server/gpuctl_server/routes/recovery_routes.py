@@ -11,15 +11,9 @@ from gpuctl.apply.run.run_options import RunOptions
 from gpuctl_server import job_changes
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_request import ChangeRequest
-from gpuctl_server.routes.common import (
-    ServiceOf,
-    Timeout,
-    allowed,
-    api_router,
-    change_of,
-    only_confirmed,
-    write_router,
-)
+from gpuctl_server.routes.dependencies import ServiceOf, allowed, change_of, only_confirmed
+from gpuctl_server.routes.query_parameters import Timeout
+from gpuctl_server.routes.routers import api_router, write_router
 
 router = write_router()
 previews = api_router()

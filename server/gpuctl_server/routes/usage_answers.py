@@ -19,7 +19,9 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.content_negotiation import JSON
 from gpuctl_server.http_problems import Problem, Route, usage_form
 from gpuctl_server.openapi_document import ALWAYS, PROBLEMS, example_of
-from gpuctl_server.routes.common import BASE, allowed, names_in
+from gpuctl_server.routes.dependencies import allowed
+from gpuctl_server.routes.query_parameters import names_in
+from gpuctl_server.routes.routers import BASE
 from gpuctl_server.routes.usage_parameters import HourlyQuery
 from gpuctl_server.service_context import Service
 from gpuctl_server.usage_lookups import require_all_pools, usage_answer

@@ -21,7 +21,8 @@ from gpuctl.language.sentences import say
 from gpuctl.reading.usage.price_list import price_list
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.routes.common import ServiceOf, names_in, page_of
+from gpuctl_server.routes.dependencies import ServiceOf
+from gpuctl_server.routes.query_parameters import names_in, page_of
 from gpuctl_server.routes.usage_answers import (
     ReadsUsage,
     json_response,

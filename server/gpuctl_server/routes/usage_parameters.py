@@ -9,7 +9,7 @@ from fastapi import Depends, Query
 
 from gpuctl.language.sentences import clauses, say
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.routes.common import LARGEST_PAGE, time_of
+from gpuctl_server.routes.query_parameters import LARGEST_PAGE, time_of
 from gpuctl_usage.answers.hourly_answers import HoursQuery
 from gpuctl_usage.answers.query_scope import Cursor, Paging
 from gpuctl_usage.answers.steps import StepUnit

@@ -8,7 +8,7 @@ from pathlib import Path
 from fastapi.routing import APIRoute
 
 from gpuctl_server.app import ROUTERS
-from gpuctl_server.routes.query_parameters import EVERYWHERE, names_of
+from gpuctl_server.routes.unknown_parameters import EVERYWHERE, names_of
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "schemas" / "rest" / "openapi.json").read_text(encoding="utf-8"))
 
