@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import os
 import socket
 
@@ -15,13 +16,14 @@ _WHY = {
 
 
 class CannotListen(Exception):
-    """An address or port cannot be bound; ``str()`` is a message for the user."""
+    """An address or port cannot be used; ``str()`` is a message for the user."""
 
 
-def bind_sockets(host: str, port: int) -> list[socket.socket]:
+def bind_sockets(host: str, port: int, *, loopback_only: bool) -> list[socket.socket]:
     """Return a bound socket for each address of a host. They do not listen yet.
 
-    :raises CannotListen: an address or port cannot be bound.
+    :param loopback_only: other machines must not reach the addresses, because the service uses plain HTTP.
+    :raises CannotListen: an address or port cannot be bound, or can be reached from other machines.
     """
     sockets: list[socket.socket] = []
     try:
@@ -41,6 +43,13 @@ def bind_sockets(host: str, port: int) -> list[socket.socket]:
         raise CannotListen(
             f"cannot listen on {_host_and_port(host, port)}: {_WHY.get(number, os.strerror(number))}"
         ) from None
+    for bound in [str(own.getsockname()[0]).partition("%")[0] for own in sockets] if loopback_only else ():
+        if not ipaddress.ip_address(bound).is_loopback:
+            close_sockets(sockets)
+            raise CannotListen(
+                f"tokens would be sent to {bound} without encryption: set tls_certificate and tls_key, or "
+                "--insecure-plain-http (GPUCTL_SERVER_INSECURE_PLAIN_HTTP=true) if TLS ends in front of the service"
+            )
     return sockets
 
 

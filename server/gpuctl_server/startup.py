@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import ipaddress
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from pathlib import Path
 
 import uvicorn
@@ -22,14 +20,13 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.configuration import connect
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
-from gpuctl.usecases.atomic_files import write_atomically
 from gpuctl.usecases.documents.compiling import read_platform
 from gpuctl_server import channel_commands as channels
 from gpuctl_server import token_commands as tokens
 from gpuctl_server.access.caller import Authenticator
 from gpuctl_server.access.kubernetes import ClusterUsers
 from gpuctl_server.access.oidc_login import is_address
-from gpuctl_server.access.tokens import DamagedTokens, ServiceTokenFile, new_token, write_tokens
+from gpuctl_server.access.tokens import FIRST_LIFETIME, FIRST_NAME, DamagedTokens, ServiceTokenFile, create_first_token
 from gpuctl_server.app import create_app
 from gpuctl_server.audit import audit_to
 from gpuctl_server.http_protocols import AbortableWebSocket, LimitedHttp
@@ -42,11 +39,6 @@ from gpuctl_server.server_settings import ServerSettings
 from gpuctl_server.service_context import Service, make_service
 from gpuctl_server.tls_certificate import InvalidCertificate, TlsCertificate
 from gpuctl_usage.layered_settings import FILE, SettingsProblem
-
-FIRST_NAME = "admin"
-"""Name of the token that the first start creates."""
-FIRST_LIFETIME = timedelta(days=90)
-
 
 _TRIM_INTERVAL = 600
 """Interval for returning free memory to the system, ticks of 0.1 s."""
@@ -75,26 +67,14 @@ def serve(settings: ServerSettings, notify: Callable[[str], None]) -> None:
     certificate = _certificate(settings)
     try:
         # First, so that a start that fails here has created nothing.
-        sockets = bind_sockets(settings.host, settings.port)
+        is_plain = certificate is None and not settings.insecure_plain_http
+        sockets = bind_sockets(settings.host, settings.port, loopback_only=is_plain)
     except CannotListen as error:
         raise CannotStart(str(error)) from None
     try:
-        if certificate is None and not settings.insecure_plain_http:
-            _reject_plain_http(sockets)
         _serve(settings, prepare(settings, notify), certificate, sockets, notify)
     finally:
         close_sockets(sockets)
-
-
-def _reject_plain_http(sockets: Sequence[socket.socket]) -> None:
-    """Raise CannotStart if one of the addresses can be reached from other machines."""
-    for own in sockets:
-        address = str(own.getsockname()[0]).partition("%")[0]
-        if not ipaddress.ip_address(address).is_loopback:
-            raise CannotStart(
-                f"tokens would be sent to {address} without encryption: set tls_certificate and tls_key, or "
-                "--insecure-plain-http (GPUCTL_SERVER_INSECURE_PLAIN_HTTP=true) if TLS ends in front of the service"
-            )
 
 
 def _serve(
@@ -229,10 +209,7 @@ def _authenticator(settings: ServerSettings, connection: Connection, notify: Cal
     try:
         if not path.exists():
             # Not printed: the output of a service is kept in logs.
-            token, entry = new_token(FIRST_NAME, "admin", lasts=FIRST_LIFETIME)
-            write_tokens(path, [entry])
-            first = path.with_name(f"{FIRST_NAME}-token")
-            write_atomically(first, token + "\n")
+            first = create_first_token(path)
             notify(
                 f"the token of {FIRST_NAME} is in {first}; it expires in {FIRST_LIFETIME.days} days, "
                 f"and its hash is in {path}"

@@ -29,7 +29,8 @@ import gpuctl as gpuctl_library
 from gpuctl.cli import main as main_module
 from gpuctl.cli.commands import init as init_module
 from gpuctl.cli.main import run
-from gpuctl.cli.overview import COMMAND_HINTS, COMMANDS, OVERVIEW
+from gpuctl.cli.overview import COMMANDS, OVERVIEW
+from gpuctl.cli.unknown_commands import COMMAND_HINTS
 from gpuctl.frontend.codes import CODES
 from gpuctl.language.kinds import KINDS
 from support.command import on_a_terminal

@@ -18,7 +18,7 @@ import pytest
 import gpuctl
 from gpuctl.apply.plan.code_steps import code_change
 from gpuctl.apply.plan.plan import Step
-from gpuctl.frontend import code_archive
+from gpuctl.frontend import code_files
 from gpuctl.objects.api_resources import Key
 from gpuctl.usecases.revisions.revisions import read_revision
 from support.repositories import gpuctl as run_gpuctl
@@ -219,7 +219,7 @@ def test_large_trees_name_the_largest_files(repository: Path) -> None:
 
 
 def test_huge_trees_are_not_listed_to_their_end(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(code_archive, "_MOST_FILES", 2)
+    monkeypatch.setattr(code_files, "_MOST_FILES", 2)
     write(repository, **{f"src/data/{number}": "" for number in range(9)})
     code, message, _ = error(compiled(repository))
     assert code == "GPU432"
@@ -330,7 +330,7 @@ def test_huge_links_and_rules_are_not_read(repository: Path, monkeypatch: pytest
     revision = read_revision("HEAD", [str(repository / "jobs")])
     found = gpuctl.compile(revision.sources, platform=revision.platform)
     assert error(found)[:2] == ("GPU236", "there is no directory `../link` beside this file")
-    monkeypatch.setattr(code_archive, "_LONGEST_RULES", 10)
+    monkeypatch.setattr(code_files, "_LONGEST_RULES", 10)
     write(repository, **{"jobs/job.yaml": DOCUMENT.format(local="../src", more=""), "src/.gitignore": "*.log\n" * 9})
     assert "`src/.gitignore` has 0 KiB, which is too large for patterns" in error(at_commit(repository))[1]
 
@@ -348,7 +348,7 @@ def test_links_that_are_no_directory_of_the_repository_are_refused_alike(reposit
 def test_size_of_files_at_a_commit_is_limited_before_they_are_read(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(code_archive, "_MOST_BYTES", 2048)
+    monkeypatch.setattr(code_files, "_MOST_BYTES", 2048)
     write(repository, **{"src/model.bin": b"x" * 4096})
     told = error(compiled(repository))
     assert told[0] == "GPU432"

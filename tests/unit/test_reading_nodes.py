@@ -20,8 +20,9 @@ from gpuctl.kube.not_found import no_such, suggestion
 from gpuctl.language.platform_document import PlatformDocument
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
+from gpuctl.reading.nodes.gpu_type_rows import gpu_types
 from gpuctl.reading.nodes.inventory import Inventory
-from gpuctl.reading.nodes.label_rows import gpu_types, labels_with
+from gpuctl.reading.nodes.label_rows import labels_with
 from gpuctl.reading.nodes.node_devices import count_gpu_devices
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.nodes.node_rows import NodeDetails, read_nodes, status_of

@@ -12,7 +12,7 @@ from gpuctl.api.base_models import ApiModel
 from gpuctl.api.json_values import listed, number
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.quantities import format_amount
-from gpuctl.reading.nodes.label_rows import GpuType
+from gpuctl.reading.nodes.gpu_type_rows import GpuType
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.nodes.node_rows import GpuStatus, NodeDetails, NodeStatus
 

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from gpuctl.backend.autoscaler_objects import autoscaler
 from gpuctl.backend.deployment import deployment
 from gpuctl.backend.device_claims import claim_templates
-from gpuctl.backend.exposure_objects import exposure
 from gpuctl.backend.leader_worker_set import leader_worker_set
 from gpuctl.backend.lowering_context import Context
-from gpuctl.backend.service_objects import service
+from gpuctl.backend.service_objects import service_objects
 from gpuctl.frontend.document import Document
 from gpuctl.language.inference_document import InferenceDocument
 from gpuctl.objects.api_resources import Object
@@ -19,8 +18,7 @@ from gpuctl.objects.api_resources import Object
 def lower(context: Context, document: Document, model: InferenceDocument) -> Iterator[Object]:
     """Yield the objects of an inference."""
     yield from claim_templates(context, document, model, model.job.name)
-    yield service(context, document, model, model.service)
-    yield from exposure(context, document, model, model.service)
+    yield from service_objects(context, document, model, model.service)
     replicas = None if model.autoscaled else model.service.replicas
     if model.resources.nodes > 1:
         main = leader_worker_set(context, document, model, replicas=replicas)

@@ -16,8 +16,9 @@ from gpuctl.backend.lift_runs import lift_array, lift_schedule
 from gpuctl.backend.lift_storage import lift_storage
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.notebook_activity import lift_limits
-from gpuctl.backend.pod import DEFAULT_GRACE, type_expressions
+from gpuctl.backend.pod import DEFAULT_GRACE
 from gpuctl.backend.pod_network import RDMA_CAPABILITY, lift_network
+from gpuctl.backend.pod_placement import type_expressions
 from gpuctl.backend.pod_security import NOTEBOOK_GROUP, lift_security
 from gpuctl.backend.pod_topology import lift_topology
 from gpuctl.backend.pod_volumes import MODEL_CACHE, default_shm

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuctl.backend.device_claims import claim_templates
-from gpuctl.backend.exposure_objects import exposure
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.notebook_activity import limit_annotations
 from gpuctl.backend.object_metadata import job_annotations, metadata, selector, workload_labels
 from gpuctl.backend.pod import pod_template
-from gpuctl.backend.service_objects import container_extras, container_ports, pod_extras, service
+from gpuctl.backend.service_objects import container_extras, container_ports, pod_extras, service_objects
 from gpuctl.frontend.document import Document
 from gpuctl.language.notebook_document import NotebookDocument
 from gpuctl.objects.api_resources import Object
@@ -20,8 +19,7 @@ from gpuctl.objects.companion_names import service_name
 def lower(context: Context, document: Document, model: NotebookDocument) -> Iterator[Object]:
     """Yield the objects of a notebook. A StatefulSet keeps the name of its one pod."""
     yield from claim_templates(context, document, model, model.job.name)
-    yield service(context, document, model, model.service)
-    yield from exposure(context, document, model, model.service)
+    yield from service_objects(context, document, model, model.service)
     yield {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",

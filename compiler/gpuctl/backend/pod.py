@@ -1,23 +1,23 @@
-"""The pod template of every workload: placement, container, GPUs."""
+"""The pod template of every workload: container, variables, limits."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Any
 
 from gpuctl.backend.code_container import code_container
-from gpuctl.backend.device_claims import pod_claims, selects_products
-from gpuctl.backend.gpu_resources import gpu_amounts, gpu_annotations, gpu_scheduler
+from gpuctl.backend.device_claims import pod_claims
+from gpuctl.backend.gpu_resources import gpu_amounts, gpu_annotations
 from gpuctl.backend.helper_containers import init_containers
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.notebook_activity import activity_container
 from gpuctl.backend.object_metadata import job_labels
 from gpuctl.backend.pod_network import add_network, rdma_amounts, rdma_variables
 from gpuctl.backend.pod_patches import apply_pod_patches
+from gpuctl.backend.pod_placement import pod_placement
 from gpuctl.backend.pod_policy import check_policy
 from gpuctl.backend.pod_security import container_security, pod_security
-from gpuctl.backend.pod_topology import pod_affinity, topology_annotations
+from gpuctl.backend.pod_topology import topology_annotations
 from gpuctl.backend.pod_volumes import MODEL_CACHE, volumes_and_mounts
 from gpuctl.backend.service_objects import drain_seconds
 from gpuctl.backend.variables import env_source, env_value, env_variable
@@ -25,7 +25,7 @@ from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.platform_restrictions import MODEL_ENV, VISIBLE_DEVICES
 from gpuctl.language.environment_block import EnvVar
 from gpuctl.language.kinds import Job
-from gpuctl.language.names import DEFAULT_POOL, MAIN_CONTAINER
+from gpuctl.language.names import MAIN_CONTAINER
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import parse_duration
@@ -114,7 +114,7 @@ def pod_template(
         pod["securityContext"] = shared
     annotations = {**topology_annotations(context, model), **gpu_annotations(context, model), **model.job.annotations}
     add_network(context, model, pod, annotations)
-    pod.update(_placement(context, document, model))
+    pod.update(pod_placement(context, document, model))
     pod["priorityClassName"] = context.settings.priorities[model.job.priority].class_name
     pull_secrets = model.environment.pull_secrets
     if not pull_secrets and context.settings.pull_secret is not None:
@@ -202,72 +202,3 @@ def container_resources(context: Context, model: Job) -> Object:
         amounts.update(gpu_amounts(context, model, gpu))
     amounts.update(rdma_amounts(context, model))
     return {"requests": amounts, "limits": dict(amounts)} if amounts else {}
-
-
-def type_expressions(context: Context, gpu_type: str) -> list[Object]:
-    """Return the node expressions that select a GPU type: by the labels that the platform maps it to, or its own."""
-    labels = context.settings.gpu_types.get(gpu_type, {context.label("gpu-type"): gpu_type})
-    return [
-        {"key": key, "operator": "In", "values": [value] if isinstance(value, str) else list(value)}
-        for key, value in labels.items()
-    ]
-
-
-def _preferred(alternatives: list[list[Object]]) -> list[Object]:
-    """Return weights from 100 down for all alternatives except the last."""
-    steps = len(alternatives) - 1
-    return [
-        {"weight": 100 * (steps - place) // steps, "preference": {"matchExpressions": expressions}}
-        for place, expressions in enumerate(alternatives[:-1])
-    ]
-
-
-def _placement(context: Context, document: Document, model: Job) -> Object:
-    """Return the pod's node selection: pool, GPU type and spot nodes, and the tolerations for their taints."""
-    pool_key, type_key = context.label("pool"), context.label("gpu-type")
-    node_selector: dict[str, str] = {}
-    terms: list[list[Object]] = [[]]
-    if model.resources.pool == DEFAULT_POOL:
-        terms = [
-            [{"key": pool_key, "operator": "DoesNotExist"}],
-            [{"key": pool_key, "operator": "In", "values": [DEFAULT_POOL]}],
-        ]
-    else:
-        node_selector[pool_key] = model.resources.pool
-    spot = context.settings.spot if model.resources.spot else None
-    if spot is not None:
-        node_selector.update(spot.labels)
-    by_claim = selects_products(context.settings, document.gpu_types)
-    named = () if by_claim else document.gpu_types
-    types = {name: type_expressions(context, name) for name in named}
-    if context.settings.gpu_types.keys() & types.keys():
-        terms = [[*term, *expressions] for term in terms for expressions in types.values()]
-    elif len(types) == 1:
-        node_selector[type_key] = named[0]
-    elif types:
-        wanted = {"key": type_key, "operator": "In", "values": list(types)}
-        terms = [[*term, wanted] for term in terms]
-    placement: dict[str, Any] = {}
-    if node_selector:
-        placement["nodeSelector"] = node_selector
-    closeness = pod_affinity(context, document, model)
-    if any(terms):
-        required = {"nodeSelectorTerms": [{"matchExpressions": term} for term in terms]}
-        affinity: Object = {"requiredDuringSchedulingIgnoredDuringExecution": required}
-        if len(types) > 1:
-            affinity["preferredDuringSchedulingIgnoredDuringExecution"] = _preferred(list(types.values()))
-        placement["affinity"] = {"nodeAffinity": affinity, **closeness}
-    elif closeness:
-        placement["affinity"] = closeness
-    gpu = context.settings.gpu_of(model.resources)
-    if model.resources.gpu > 0 and gpu is not None:
-        placement["tolerations"] = [_tolerated(gpu.taint)]
-        if scheduler := gpu_scheduler(context, model, gpu):
-            placement["schedulerName"] = scheduler
-    if spot is not None and spot.taint is not None:
-        placement["tolerations"] = [*placement.get("tolerations", []), _tolerated(spot.taint)]
-    return placement
-
-
-def _tolerated(taint: str) -> Object:
-    return {"key": taint, "operator": "Exists", "effect": "NoSchedule"}

@@ -1,13 +1,16 @@
-"""Services, container ports and probes of long-running workloads."""
+"""Services of long-running workloads, limits on planned disruptions, container ports and probes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import identity_labels, metadata, selector
+from gpuctl.backend.route_objects import service_route
 from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job, nodes_of
-from gpuctl.language.service_block import ServiceBlock
-from gpuctl.objects.api_resources import Object
+from gpuctl.language.service_block import Disruption, ServiceBlock
+from gpuctl.objects.api_resources import RESOURCES, Object
 from gpuctl.objects.companion_names import MAIN_PORT, service_name
 from gpuctl.objects.durations import parse_duration
 from gpuctl.objects.label_names import WORKER_INDEX
@@ -15,7 +18,15 @@ from gpuctl.objects.label_names import WORKER_INDEX
 PERIOD = 10
 
 
-def service(context: Context, document: Document, model: Job, block: ServiceBlock) -> Object:
+def service_objects(context: Context, document: Document, model: Job, block: ServiceBlock) -> Iterator[Object]:
+    """Yield the Service of a workload, and its PodDisruptionBudget and route if the service block has them."""
+    yield _service(context, document, model, block)
+    if block.disruption is not None:
+        yield _disruption_budget(context, document, model, block.disruption)
+    yield from service_route(context, document, model, block)
+
+
+def _service(context: Context, document: Document, model: Job, block: ServiceBlock) -> Object:
     """Return the Service of a workload."""
     kind = block.type or context.settings.service_type
     ports = [_service_port(MAIN_PORT, block.port, block.targetPort, block.nodePort, block.protocol, kind)]
@@ -30,6 +41,21 @@ def service(context: Context, document: Document, model: Job, block: ServiceBloc
             service_name(model.job.name), document.namespace, identity_labels(context, document, model)
         ),
         "spec": {"type": kind, "selector": {**selector(context, document, model), **_leaders(model)}, "ports": ports},
+    }
+
+
+def _disruption_budget(context: Context, document: Document, model: Job, limit: Disruption) -> Object:
+    most = limit.maxUnavailable
+    return {
+        "apiVersion": RESOURCES["PodDisruptionBudget"].api_version,
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata(model.job.name, document.namespace, identity_labels(context, document, model)),
+        "spec": {
+            "maxUnavailable": int(most) if most.isdecimal() else most,
+            "selector": {"matchLabels": selector(context, document, model)},
+            # Otherwise pods that never become ready keep their node from being drained.
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
     }
 
 

@@ -20,7 +20,8 @@ from gpuctl.cli.commands.completion import COMPLETION, PROGRAM
 from gpuctl.cli.options.blank_values import reject_blanks
 from gpuctl.cli.options.option_hints import GroupWithOptionHints
 from gpuctl.cli.options.server_option import server_option
-from gpuctl.cli.overview import COMMAND_HINTS, COMMANDS, OVERVIEW
+from gpuctl.cli.overview import COMMANDS, OVERVIEW
+from gpuctl.cli.unknown_commands import COMMAND_HINTS
 from gpuctl.release import __version__
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3

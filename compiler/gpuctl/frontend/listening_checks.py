@@ -1,4 +1,4 @@
-"""Checks of servers: their listen address, and the password of a notebook."""
+"""Checks of servers: their port and their listen address."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpuctl.frontend.command_lines import Program, Word, command_line, diagnostic_at, option, programs_of
+from gpuctl.frontend.command_lines import Program, command_line, diagnostic_at, option, programs_of
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.launcher_checks import is_loopback
+from gpuctl.frontend.notebook_checks import check_open_notebooks
 from gpuctl.language.kinds import Job
-from gpuctl.language.sentences import Template, say
+from gpuctl.language.sentences import say
 
 _PORTS = ("--port", "--ServerApp.port", "--NotebookApp.port", "--server.port", "--http-port")
 _BINDS = ("-b", "--bind", "--bind-addr")
@@ -51,15 +52,6 @@ _JUPYTER_COMMANDS = frozenset({"lab", "notebook", "server"})
 _FILTERS = frozenset({"tee", "cat", "sed", "grep", "awk", "ts"})
 # Images of docker-stacks configure Jupyter to listen on all addresses.
 _LISTENING_IMAGES = ("jupyter/", "docker.io/jupyter/", "quay.io/jupyter/")
-_TOKEN = r"--(?:ServerApp|NotebookApp|LabApp|IdentityProvider)\.token\Z"  # noqa: S105 - an option
-_PASSWORD = r"--(?:(?:ServerApp|NotebookApp|LabApp)\.password|PasswordIdentityProvider\.hashed_password)\Z"  # noqa: S105
-_WITHOUT_TOKEN = frozenset({"--without-connection-token", "--no-token"})
-ADD_TO_ENV = Template(
-    "set `env: [{{name: {name}, secret: NAME, key: {key}}}]` after `kubectl create secret generic NAME "
-    "--from-literal={key}=...`"
-)
-_OPEN = Template("`{name}` lets every client of the Service run programs in this container")
-_OPEN_BY_EMPTY = Template("the empty `{name}` lets every client of the Service run programs in this container")
 
 
 def check_servers(document: Document, model: Job) -> Iterator[Diagnostic]:
@@ -72,9 +64,7 @@ def check_servers(document: Document, model: Job) -> Iterator[Diagnostic]:
         yield from _ports(document, model, programs)
         for program in [program for program in programs if program.name not in _FILTERS][-1:]:
             yield from _addresses(document, model, program)
-    for program in programs:
-        yield from _open_notebook(document, model, program)
-    yield from _open_variables(document, model, programs)
+    yield from check_open_notebooks(document, model, programs)
 
 
 def _ports(document: Document, model: Job, programs: Sequence[Program]) -> Iterator[Diagnostic]:
@@ -143,65 +133,3 @@ def _local_server(program: Program) -> _Server | None:
         return _JUPYTER if commands & _JUPYTER_COMMANDS else None
     server = _LOCAL.get(program.name)
     return server if server is not None and (not server.command or server.command in commands) else None
-
-
-def _open_notebook(document: Document, model: Job, program: Program) -> Iterator[Diagnostic]:
-    """Report a notebook without a token or password: every client gets a shell with GPUs."""
-    place: Word | None = None
-    what, hint = _OPEN, say("remove it, and set a password")
-    name = ""
-    if program.name == "code-server":
-        auth = option(program.words, "--auth")
-        place = auth[0] if auth is not None and auth[1] == "none" else None
-        name = "--auth none"
-        hint = say("remove it, and {set}", set=say(ADD_TO_ENV, name="PASSWORD", key="password"))
-    elif program.name in ("openvscode-server", "ttyd", "marimo"):
-        place = next((word for word in program.words if word.text in _WITHOUT_TOKEN), None)
-        name = place.text if place is not None else ""
-    elif (found := _empty_token(model, program)) is not None:
-        place, name = found
-        what = _OPEN_BY_EMPTY
-        hint = say("write `{name}=$(TOKEN)`, and {set}", name=name, set=say(ADD_TO_ENV, name="TOKEN", key="token"))
-    if place is not None:
-        yield diagnostic_at(document, "GPU515", say(what, name=name), place, hint)
-
-
-def _empty_token(model: Job, program: Program) -> tuple[Word, str] | None:
-    """Return the word and the option that leave Jupyter's token empty, if no password is set; else None."""
-    found: tuple[Word, str] | None = None
-    empty = {variable.name for variable in model.environment.variables if variable.value == ""}
-    for index, word in enumerate(program.arguments):
-        name, equals, value = word.text.partition("=")
-        if not equals:
-            value = program.arguments[index + 1].text if index + 1 < len(program.arguments) else "?"
-        is_empty = value.strip("'\"") in ("", "None") or value.strip("${()}") in empty
-        if re.match(_PASSWORD, name) and not is_empty:
-            return None
-        if re.match(_TOKEN, name):
-            found = (word, name) if is_empty else None
-    return found
-
-
-def _open_variables(document: Document, model: Job, programs: Sequence[Program]) -> Iterator[Diagnostic]:
-    """Report variables that turn a password off. An option of the command overrides JUPYTER_TOKEN."""
-    words = [word for program in programs for word in program.words]
-    is_set = any(re.match(_TOKEN, word.text.partition("=")[0]) for word in words)
-    is_set = is_set or any(re.match(_PASSWORD, word.text.partition("=")[0]) for word in words)
-    for position, variable in enumerate(model.environment.variables):
-        if variable.value is None:
-            continue
-        value = variable.value.strip().lower()
-        is_open = variable.name == "JUPYTER_TOKEN" and not value and not is_set
-        if is_open or (variable.name == "DISABLE_AUTH" and value in ("true", "1", "yes")):
-            in_list = isinstance(model.environment.env, list)
-            path = ("environment", "env", position if in_list else variable.name)
-            message = say(_OPEN, name=variable.name)
-            set_token = say(ADD_TO_ENV, name="JUPYTER_TOKEN", key="token")
-            hint = set_token if is_open else say("remove it, and set a password")
-            yield document.diagnostic(Severity.WARNING, "GPU515", message, path, hint)
-    for word in [word for program in programs for word in (*program.variables, *program.arguments)]:
-        if word.text == "JUPYTER_TOKEN=" and not is_set:
-            message = say("an empty JUPYTER_TOKEN lets every client of the Service run programs in this container")
-            set_token = say(ADD_TO_ENV, name="JUPYTER_TOKEN", key="token")
-            hint = say("remove it, and {set}", set=set_token)
-            yield diagnostic_at(document, "GPU515", message, word, hint)

@@ -26,6 +26,9 @@ PREFIX = "gpuctl_"
 _BYTES = 32
 _LARGEST = 16 * 1024 * 1024
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+FIRST_NAME = "admin"
+"""Name of the token that the first start of a service creates."""
+FIRST_LIFETIME = timedelta(days=90)
 
 
 class DamagedTokens(ValueError):
@@ -126,6 +129,18 @@ def write_tokens(path: Path, entries: Iterable[TokenEntry]) -> None:
     value = {"tokens": [_value(entry) for entry in entries]}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, json.dumps(value, indent=1) + "\n")
+
+
+def create_first_token(path: Path) -> Path:
+    """Write a token file with one token, which may do everything, and return the file with the token itself.
+
+    Only the owner can read both files.
+    """
+    token, entry = new_token(FIRST_NAME, "admin", lasts=FIRST_LIFETIME)
+    write_tokens(path, [entry])
+    first = path.with_name(f"{FIRST_NAME}-token")
+    write_atomically(first, token + "\n")
+    return first
 
 
 class ServiceTokenFile:

@@ -8,7 +8,7 @@ from fastapi import Depends, Path, Query
 
 from gpuctl.api.node_answers import GpuPage, GpuTypeItem, GpuTypeList, NodeDetail, NodeItem, NodePage
 from gpuctl.language.sentences import say
-from gpuctl.reading.nodes.label_rows import gpu_types
+from gpuctl.reading.nodes.gpu_type_rows import gpu_types
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.nodes.node_rows import STATUSES
 from gpuctl.usecases.queries.node_queries import NodeQuery

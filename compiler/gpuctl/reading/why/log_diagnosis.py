@@ -7,67 +7,30 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuctl.language.display_text import visible
-from gpuctl.reading.why.log_patterns import cause_of, message_of, without_colours
+from gpuctl.reading.why.log_patterns import (
+    AFTERMATH,
+    GPU_DRIVER,
+    GPU_HARDWARE,
+    GPU_MEMORY,
+    NCCL,
+    NO_GPU,
+    SHARED_MEMORY,
+    cause_of,
+    message_of,
+    without_colours,
+)
 
 _LONGEST = 240
 _LINE_END = re.compile("\r\n|\n|\r")
-# PyTorch (c10/cuda/CUDACachingAllocator.cpp and its ports to other vendors), CUDA, TensorFlow, JAX, vLLM.
-_GPU_MEMORY = re.compile(
-    r"(?:CUDA|HIP|NPU|MUSA|XPU) out of memory|torch(?:\.cuda)?\.OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY"
-    r"|CUDA error: out of memory|cudaErrorMemoryAllocation|cuda runtime error \(2\)"
-    r"|RESOURCE_EXHAUSTED: Out of memory|No available memory for the cache blocks|CU(?:BLAS|DNN)_STATUS_ALLOC_FAILED"
-    r"|ResourceExhaustedError\b.*\bOOM when allocating|OOM when allocating tensor|hipErrorOutOfMemory",
-    re.IGNORECASE,
-)
-# nvidia-smi and the kernel (NVRM: Xid (PCI:0000:3b:00): 79), CUDA (cudaErrorECCUncorrectable), PyTorch.
-_GPU_HARDWARE = re.compile(
-    r"NVRM: Xid|\bXid (?:error )?(?:\(PCI|\d)|uncorrectable (?:NVLink|ECC) error|CUDA_ERROR_ECC_UNCORRECTABLE"
-    r"|cudaErrorECCUncorrectable|CUDA error: .*\bECC\b|GPU has fallen off the bus|GPU is lost",
-    re.IGNORECASE,
-)
-# CUDA, PyTorch (torch/cuda/__init__.py), TensorFlow, nvidia-container-toolkit.
-_GPU_DRIVER = re.compile(
-    r"CUDA driver version is insufficient|no CUDA-capable device|nvidia-container-cli: initialization error"
-    r"|CUDA_ERROR_NO_DEVICE|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|CUDA_ERROR_COMPAT_NOT_SUPPORTED|cudaErrorInsufficientDriver"
-    r"|Driver/library version mismatch|Found no NVIDIA driver|NVIDIA driver on your system is too old"
-    r"|unsupported display driver|PTX was compiled with an unsupported toolchain|cudaErrorUnsupportedPtxVersion",
-    re.IGNORECASE,
-)
-# Exceptions of PyTorch, vLLM, TensorFlow and JAX on a machine without a GPU. Their warnings do not match.
-_NO_GPU = re.compile(
-    r"(?:[a-z_]\w*\.)*\w*(?:error|exception): .*?(?:No (?:CUDA|HIP|NPU|XPU) GPUs are available"
-    r"|(?:is_available|cuda)\(\) is False|Failed to infer device type|no supported devices found for platform CUDA"
-    r"|Unable to initialize backend '(?:cuda|gpu|rocm)'|No (?:supported )?GPU (?:was |is )?(?:found|available))",
-    re.IGNORECASE,
-)
 _VERSION = re.compile(r"insufficient|mismatch|NOT_SUPPORTED|unsupported|too old", re.IGNORECASE)
 # Messages that imply that a driver was found.
 _FOUND = re.compile(r"too old|mismatch|unsupported|NOT_SUPPORTED", re.IGNORECASE)
 _LAST_ERROR = re.compile(r"Last error:\s*(?P<text>.*)", re.IGNORECASE)
-# NCCL's result codes (nccl.h) and PyTorch's watchdog (ProcessGroupNCCL.cpp).
-_NCCL = re.compile(
-    r"NCCL error|unhandled system error|unhandled cuda error|NCCL watchdog|Watchdog caught collective operation timeout"
-    r"|\bnccl(?:System|Remote|Internal|UnhandledCuda)Error\b",
-    re.IGNORECASE,
-)
 _TRIED = re.compile(r"Tried to allocate (?P<tried>[\d.]+ [KMGT]iB)")
 _TOTAL = re.compile(r"total capac(?:ity|ty) of (?P<total>[\d.]+ [KMGT]iB)")
 _FREE = re.compile(r"of which (?P<free>[\d.]+ [KMGT]iB) is free")
-# SIGBUS as glibc and shells print it, PyTorch (torch/utils/data/_utils/signal_handling.py), NCCL.
-_SHARED_MEMORY = re.compile(
-    r"\bbus error\b|SIGBUS|insufficient shared memory|out of shared memory|Error while creating shared memory segment"
-    r"|unable to (?:open|mmap|write to|resize)[^<]*</torch_"
-    r"|/dev/shm.*no space left|no space left on device.*(?:/dev/shm|torch_)",
-    re.IGNORECASE,
-)
 _ERROR = re.compile(r"(?P<name>(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt))\b(?::|\s*$)")
 _FATAL = re.compile(r"\b(?:fatal|panic|error)\b|^E\d{4} |Segmentation fault|core dumped", re.IGNORECASE)
-# Messages of launchers and other ranks after a worker died: not the cause.
-_AFTERMATH = re.compile(
-    r"ChildFailedError|CalledProcessError|Process(?:Raised|Exited)Exception|RayTaskError|Dist(?:Backend|Network)Error"
-    r"|DataLoader worker \(pid|torch\.distributed\.elastic|BrokenPipeError|ConnectionResetError|BrokenProcessPool"
-    r"|See root cause above|Engine (?:core|process) (?:initialization )?failed|EngineDeadError|WorkerProc init"
-)
 _SECRETS = re.compile(
     r"(?P<key>(?:token|password|passwd|secret|api[_-]?key|authorization)\w*[\"']?\s*[=:]\s*[\"']?(?:bearer\s+)?)[^\s,;&\"']+"
     r"|\b(?:hf_|sk-|ghp_|glpat-|AKIA)[A-Za-z0-9_-]{8,}",
@@ -111,27 +74,27 @@ def diagnose(lines: Sequence[str]) -> LogDiagnosis:
             # NCCL names the link and the peer on this line; the error before it is always the same.
             text = message_of(line) if last_error is None else last_error["text"]
             telling, quotes_next = text or telling, not text
-        elif _GPU_HARDWARE.search(line):
+        elif GPU_HARDWARE.search(line):
             cause, telling = "gpu-hardware-error", line
-        elif _GPU_DRIVER.search(line) or _NO_GPU.match(message_of(line)):
+        elif GPU_DRIVER.search(line) or NO_GPU.match(message_of(line)):
             cause, telling = "gpu-driver-error", line
-        elif _GPU_MEMORY.search(line):
+        elif GPU_MEMORY.search(line):
             cause, telling = "cuda-out-of-memory", line
-        elif _SHARED_MEMORY.search(line):
+        elif SHARED_MEMORY.search(line):
             # The program reports the lack of shared memory beside the signal: both lines have one cause.
             cause, telling = "shm-exhausted", line
         elif own := cause_of(line):
             cause, telling = own, line
-        elif _NCCL.search(line):
+        elif NCCL.search(line):
             if not cause:
                 cause, telling = "nccl-error", line
-        elif _AFTERMATH.search(line):
+        elif AFTERMATH.search(line):
             continue
         elif _ERROR.search(line):
             cause, telling, last = "", line, line
     if cause:
         return LogDiagnosis(cause, printable(telling), _numbers(telling) if cause == "cuda-out-of-memory" else {})
-    fatal = next((line for line in reversed(kept) if _FATAL.search(line) and not _AFTERMATH.search(line)), None)
+    fatal = next((line for line in reversed(kept) if _FATAL.search(line) and not AFTERMATH.search(line)), None)
     return LogDiagnosis("", printable(last or fatal or (kept[-1] if kept else "")), {})
 
 

@@ -1,12 +1,61 @@
-"""Patterns of program errors with a cause of their own, in the words of the libraries that raise them.
+"""Patterns of errors in logs, in the words of the libraries that raise them.
 
-A pattern matches at the beginning of a line, after the prefixes of loggers and launchers. A line that only mentions an
-error, such as a warning, does not match.
+Those of GPUs, shared memory and NCCL match anywhere in a line. Those of program errors match at its beginning, after
+the prefixes of loggers and launchers: a line that only mentions an error, such as a warning, does not match.
 """
 
 from __future__ import annotations
 
 import re
+
+# PyTorch (c10/cuda/CUDACachingAllocator.cpp and its ports to other vendors), CUDA, TensorFlow, JAX, vLLM.
+GPU_MEMORY = re.compile(
+    r"(?:CUDA|HIP|NPU|MUSA|XPU) out of memory|torch(?:\.cuda)?\.OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY"
+    r"|CUDA error: out of memory|cudaErrorMemoryAllocation|cuda runtime error \(2\)"
+    r"|RESOURCE_EXHAUSTED: Out of memory|No available memory for the cache blocks|CU(?:BLAS|DNN)_STATUS_ALLOC_FAILED"
+    r"|ResourceExhaustedError\b.*\bOOM when allocating|OOM when allocating tensor|hipErrorOutOfMemory",
+    re.IGNORECASE,
+)
+# nvidia-smi and the kernel (NVRM: Xid (PCI:0000:3b:00): 79), CUDA (cudaErrorECCUncorrectable), PyTorch.
+GPU_HARDWARE = re.compile(
+    r"NVRM: Xid|\bXid (?:error )?(?:\(PCI|\d)|uncorrectable (?:NVLink|ECC) error|CUDA_ERROR_ECC_UNCORRECTABLE"
+    r"|cudaErrorECCUncorrectable|CUDA error: .*\bECC\b|GPU has fallen off the bus|GPU is lost",
+    re.IGNORECASE,
+)
+# CUDA, PyTorch (torch/cuda/__init__.py), TensorFlow, nvidia-container-toolkit.
+GPU_DRIVER = re.compile(
+    r"CUDA driver version is insufficient|no CUDA-capable device|nvidia-container-cli: initialization error"
+    r"|CUDA_ERROR_NO_DEVICE|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|CUDA_ERROR_COMPAT_NOT_SUPPORTED|cudaErrorInsufficientDriver"
+    r"|Driver/library version mismatch|Found no NVIDIA driver|NVIDIA driver on your system is too old"
+    r"|unsupported display driver|PTX was compiled with an unsupported toolchain|cudaErrorUnsupportedPtxVersion",
+    re.IGNORECASE,
+)
+# Exceptions of PyTorch, vLLM, TensorFlow and JAX on a machine without a GPU. Their warnings do not match.
+NO_GPU = re.compile(
+    r"(?:[a-z_]\w*\.)*\w*(?:error|exception): .*?(?:No (?:CUDA|HIP|NPU|XPU) GPUs are available"
+    r"|(?:is_available|cuda)\(\) is False|Failed to infer device type|no supported devices found for platform CUDA"
+    r"|Unable to initialize backend '(?:cuda|gpu|rocm)'|No (?:supported )?GPU (?:was |is )?(?:found|available))",
+    re.IGNORECASE,
+)
+# NCCL's result codes (nccl.h) and PyTorch's watchdog (ProcessGroupNCCL.cpp).
+NCCL = re.compile(
+    r"NCCL error|unhandled system error|unhandled cuda error|NCCL watchdog|Watchdog caught collective operation timeout"
+    r"|\bnccl(?:System|Remote|Internal|UnhandledCuda)Error\b",
+    re.IGNORECASE,
+)
+# SIGBUS as glibc and shells print it, PyTorch (torch/utils/data/_utils/signal_handling.py), NCCL.
+SHARED_MEMORY = re.compile(
+    r"\bbus error\b|SIGBUS|insufficient shared memory|out of shared memory|Error while creating shared memory segment"
+    r"|unable to (?:open|mmap|write to|resize)[^<]*</torch_"
+    r"|/dev/shm.*no space left|no space left on device.*(?:/dev/shm|torch_)",
+    re.IGNORECASE,
+)
+# Messages of launchers and other ranks after a worker died: not the cause.
+AFTERMATH = re.compile(
+    r"ChildFailedError|CalledProcessError|Process(?:Raised|Exited)Exception|RayTaskError|Dist(?:Backend|Network)Error"
+    r"|DataLoader worker \(pid|torch\.distributed\.elastic|BrokenPipeError|ConnectionResetError|BrokenProcessPool"
+    r"|See root cause above|Engine (?:core|process) (?:initialization )?failed|EngineDeadError|WorkerProc init"
+)
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[()][A-Z0-9]|[=>])")
 _HEADS = (

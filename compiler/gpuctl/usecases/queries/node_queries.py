@@ -13,7 +13,8 @@ from gpuctl.language.sentences import say
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import Key, Object
 from gpuctl.reading.nodes import inventory
-from gpuctl.reading.nodes.label_rows import GpuType, LabelRow, gpu_types, labels_with, node_labels
+from gpuctl.reading.nodes.gpu_type_rows import GpuType, gpu_types
+from gpuctl.reading.nodes.label_rows import LabelRow, labels_with, node_labels
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.nodes.node_rows import NodeDetails, read_nodes
 from gpuctl.usecases.queries.read_context import ReadContext, check_names

@@ -1,0 +1,46 @@
+"""Hints for commands that gpuctl does not have: those of Slurm, kubectl and other tools."""
+
+from __future__ import annotations
+
+COMMAND_HINTS: dict[str, str] = {
+    "stop": "`gpuctl pause JOB` frees a job's GPUs and keeps it; `gpuctl delete job JOB` deletes it.",
+    "cancel": "`gpuctl delete job JOB` deletes a job; `gpuctl pause JOB` frees its GPUs and keeps it.",
+    "kill": "`gpuctl delete job JOB` deletes a job; `gpuctl pause JOB` frees its GPUs and keeps it.",
+    "rm": "`gpuctl delete job JOB` deletes a job.",
+    "restart": "`gpuctl rerun JOB` runs a training again; `gpuctl pause JOB`, then `gpuctl resume JOB`, restarts a "
+    "service.",
+    "start": "`gpuctl apply -f FILE` starts a job; `gpuctl resume JOB` resumes a paused one.",
+    "submit": "`gpuctl apply -f FILE` starts a job.",
+    "ps": "`gpuctl get jobs` lists jobs.",
+    "ls": "`gpuctl get jobs` lists jobs.",
+    "list": "`gpuctl get jobs` lists jobs.",
+    "jobs": "`gpuctl get jobs` lists jobs.",
+    "undo": "`gpuctl rollback JOB` applies a job's previous document again.",
+    "revert": "`gpuctl rollback JOB` applies a job's previous document again.",
+    "queue": "`gpuctl get jobs --status pending` lists waiting jobs.",
+    "status": "`gpuctl get jobs` lists jobs; `gpuctl describe job JOB` shows one in detail.",
+    "show": "`gpuctl describe job JOB` shows a job in detail.",
+    "events": "`gpuctl describe job JOB` shows a job's events; `gpuctl why JOB` what they mean.",
+    "top": "`gpuctl usage top` shows who holds GPUs now; `gpuctl get nodes` how many of each node are used.",
+    "nodes": "`gpuctl get nodes` lists nodes.",
+    "pools": "`gpuctl get pools` lists pools.",
+    "quotas": "`gpuctl get quotas` lists quotas.",
+    "edit": "`gpuctl set FILE PATH=VALUE` changes the document; `gpuctl apply -f FILE` applies it.",
+    "log": "`gpuctl logs JOB` prints the logs of a job's pods.",
+    "attach": "`gpuctl exec -it JOB -- bash` opens a shell in a job's pod.",
+    "ssh": "`gpuctl exec -it JOB -- bash` opens a shell in a job's pod.",
+    "shell": "`gpuctl exec -it JOB -- bash` opens a shell in a job's pod.",
+    "plan": "`gpuctl diff -f FILE` shows what apply would do.",
+    "lint": "`gpuctl validate FILE` reports every problem of a document.",
+    "sbatch": "`gpuctl import FILE` prints the document of a batch script; `gpuctl apply -f FILE` starts its job.",
+    "srun": "`gpuctl apply -f FILE` starts a job; `gpuctl exec -it JOB -- bash` opens a shell in a running one.",
+    "salloc": "`gpuctl init notebook` prints a document for interactive work; `gpuctl apply -f FILE` starts it.",
+    "squeue": "`gpuctl get jobs` lists jobs; `gpuctl why JOB` shows why one waits.",
+    "sprio": "`gpuctl why JOB` shows why a job waits.",
+    "scancel": "`gpuctl delete job JOB` deletes a job; `gpuctl pause JOB` frees its GPUs and keeps it.",
+    "scontrol": "`gpuctl describe job JOB` shows a job; `gpuctl pause JOB` holds it, `gpuctl resume JOB` releases it.",
+    "sinfo": "`gpuctl get pools` and `gpuctl get nodes` show GPUs and how many are free.",
+    "sacct": "`gpuctl get jobs` lists jobs; `gpuctl usage workloads` shows the GPU hours of past ones.",
+    "help": "`gpuctl --help` lists the commands, `gpuctl COMMAND --help` describes one.",
+}
+"""A command name of other tools -> the gpuctl command that does it."""
