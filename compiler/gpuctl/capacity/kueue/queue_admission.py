@@ -10,27 +10,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl.capacity.admission.limit_ranges import is_rejected_by_kueue
-from gpuctl.capacity.devices.device_requests import with_planned_templates
 from gpuctl.capacity.kueue.admission_orders import QueueOutcome, is_never_admitted, is_same_in_parts, simulate_admission
 from gpuctl.capacity.kueue.cohorts import cohort_of
 from gpuctl.capacity.kueue.job_queues import (
-    KUEUE_COUNTS,
     first_priority,
     is_workload_of,
     queue_name,
 )
-from gpuctl.capacity.kueue.kueue_configuration import PREFERENCE, TOPOLOGY, KueueConfiguration, kueue_configuration
-from gpuctl.capacity.kueue.kueue_devices import CountedDevices, KueueDevices
+from gpuctl.capacity.kueue.kueue_configuration import KueueConfiguration, kueue_configuration
+from gpuctl.capacity.kueue.kueue_devices import CountedDevices
 from gpuctl.capacity.kueue.kueue_requests import (
-    NamespaceDefaults,
     held_quota,
-    kueue_units,
     total_requests,
     waiting_requests,
 )
-from gpuctl.capacity.kueue.namespace_labels import NamespaceLabels
-from gpuctl.capacity.kueue.queue_messages import QueuePath, never_admitted_message, queue_refusal
+from gpuctl.capacity.kueue.queue_checks import DIFFERS_BY_RELEASE, QueueChecks
+from gpuctl.capacity.kueue.queue_messages import QueuePath, never_admitted_message
 from gpuctl.capacity.kueue.queue_state import (
     NOT_CREATED,
     ClusterQueueRules,
@@ -43,23 +38,15 @@ from gpuctl.capacity.kueue.queue_state import (
 )
 from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.pods.incoming_pods import waiting_spec
-from gpuctl.capacity.scheduler.scheduler_model import Units
-from gpuctl.capacity.snapshot.kueue_entries import asks_for_topology
-from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.language.sentences import Template, say
 from gpuctl.objects.api_resources import QUEUE_PRIORITY_LABEL, TRAININGS, Object, key_of, labels_of
-from gpuctl.objects.elastic_jobs import MIN_PARALLELISM
-from gpuctl.objects.pod_templates import pod_templates
-from gpuctl.objects.prerequisites import ADMISSION_GATES
-from gpuctl.objects.selectors import selector_matches
 
 _LISTS = ("workloads", "localqueues", "clusterqueues", "cohorts", "resourceflavors")
 _HELD = ".held-by-gpuctl"
 _BY_TOPOLOGY = Template(
     "Kueue places its pods by a topology, which is not part of a snapshot (TopologyAwareScheduling)"
 )
-_DIFFER = Template("differs between releases of Kueue, and its release is unknown or old")
 _COMBINES = Template("its roles do not fit into the first flavors, and Kueue tries other combinations of flavors")
 _EACH_POD = Template("Kueue admits each of its pods on its own: some may start, and others wait or get another flavor")
 _DRAINS = "HoldAndDrain"
@@ -133,18 +120,9 @@ class _Builder:
     ) -> None:
         lists = snapshot.kueue or {}
         self._lists = lists
-        self._configuration = configuration
         self._demands = demands
         self._named = named
-        self._flavors = {item["name"]: item for item in lists["resourceflavors"]}
-        self._queues = {item["name"]: item for item in lists["clusterqueues"]}
-        self._local = {(item["namespace"], item["name"]): item for item in lists["localqueues"]}
-        planned = {obj["metadata"]["name"]: obj["value"] for obj in objects if obj["kind"] == "WorkloadPriorityClass"}
-        self._ranks = planned | {item["name"]: item["value"] for item in lists.get("workloadpriorityclasses") or ()}
-        self._knows_ranks = "workloadpriorityclasses" in lists
-        self._devices = KueueDevices(with_planned_templates(snapshot, objects), configuration)
-        self._defaults = NamespaceDefaults(snapshot.limit_ranges, snapshot.runtime_classes)
-        self._spaces = NamespaceLabels(snapshot, objects)
+        self._checks = QueueChecks(snapshot, objects, configuration)
         self._state = build_queue_state(lists["clusterqueues"], lists["cohorts"], lists["resourceflavors"])
         moments = sorted({item["since"] for item in lists["workloads"] if "since" in item})
         self._ages = {moment: age for age, moment in enumerate(moments)}
@@ -194,14 +172,14 @@ class _Builder:
         holding = {job.number: self._workloads[job.number] for job in self._state.holding}
         unready = frozenset(number for number, item in holding.items() if not item.get("ready"))
         return QueueAdmission(
-            statuses, found, self._state, self._workloads, self._flavors, self._configuration, unready
+            statuses, found, self._state, self._workloads, self._checks.flavors, self._checks.configuration, unready
         )
 
     def _add(self, item: Object) -> None:
         """Add a Workload of the cluster."""
         admission = item.get("admission")
         queue = self._queue_of(item) if admission is None else admission["clusterQueue"]
-        if queue not in self._queues:
+        if queue not in self._checks.queues:
             return
         owner = item.get("owner") or {"kind": "Workload", "name": item["name"]}
         number = len(self._demands) + len(self._workloads)
@@ -209,7 +187,7 @@ class _Builder:
         sets = tuple(self._waiting_set(item, part, rules) for part in item["podSets"])
         if admission is None and any(part.depends_on_release or part.is_uncounted for part in sets):
             self._guessed.add(self._state.roots[queue])
-        created = self._configuration.created(item)
+        created = self._checks.configuration.created(item)
         job = QueuedJob(number, item["namespace"], owner["kind"], owner["name"], queue, item["priority"], created, sets)
         job.uid, job.since = item["uid"], self._ages.get(item.get("since", ""), 0)
         job.evicted, job.is_untried = item.get("evicted", False), item.get("untried", False)
@@ -229,12 +207,12 @@ class _Builder:
             self._state.waiting.append(job)
 
     def _waiting_set(self, item: Object, part: Object, rules: ClusterQueueRules) -> PodSet:
-        requests = waiting_requests(part, item["namespace"], self._defaults, self._configuration)
-        spec, settings = waiting_spec(part["pod"]), self._configuration
-        devices = CountedDevices() if "sums" in part else self._devices.of(spec, item["namespace"])
+        requests = waiting_requests(part, item["namespace"], self._checks.defaults, self._checks.configuration)
+        spec, settings = waiting_spec(part["pod"]), self._checks.configuration
+        devices = CountedDevices() if "sums" in part else self._checks.devices.of(spec, item["namespace"])
         count = part["count"]
         requests = CountedDevices(total_requests(dict(devices.added), count), devices.removed).in_requests(requests)
-        found = pod_set(part["name"], requests, count, spec, rules, self._flavors, settings)
+        found = pod_set(part["name"], requests, count, spec, rules, self._checks.flavors, settings)
         found = found._replace(is_uncounted=bool(devices.unknown_reason))
         # A flavor without a topology is excluded for jobs that request one: checkPodSetAndFlavorMatchForTAS.
         is_refused = "refused" in item or "byTopology" in part or bool(devices.refusal)
@@ -242,38 +220,26 @@ class _Builder:
 
     def _is_drained(self, item: Object, queue: str) -> bool:
         """Return True if Kueue is about to stop a Workload that has quota, because its queue is drained."""
-        local = self._local.get((item["namespace"], item["queue"])) or {}
-        return _DRAINS in (local.get("stopPolicy"), self._queues[queue]["spec"].get("stopPolicy"))
+        local = self._checks.local.get((item["namespace"], item["queue"])) or {}
+        return _DRAINS in (local.get("stopPolicy"), self._checks.queues[queue]["spec"].get("stopPolicy"))
 
     def _queue_of(self, item: Object) -> str:
         """Return the ClusterQueue in which a Workload waits, "" if it cannot be admitted there."""
-        local = self._local.get((item["namespace"], item["queue"])) or {"clusterQueue": "", "stopPolicy": ""}
-        queue = self._queues.get(local["clusterQueue"])
+        local = self._checks.local.get((item["namespace"], item["queue"])) or {"clusterQueue": "", "stopPolicy": ""}
+        queue = self._checks.queues.get(local["clusterQueue"])
         if queue is None:
             return ""
-        refusal, unknown_reason = self._queue_refusal(local, queue, item["namespace"])
+        refusal, unknown_reason = self._checks.queue_refusal(local, queue, item["namespace"])
         if unknown_reason:
             self._guessed.add(self._state.roots[queue["name"]])
         return "" if refusal else str(queue["name"])
-
-    def _queue_refusal(self, local: Object, queue: Object, namespace: str) -> tuple[str, str]:
-        """Return why the queues take no job of a namespace, and why that is unknown."""
-        labels, selector = self._spaces.of(namespace), queue["spec"].get("namespaceSelector")
-        if self._spaces.suffice_for(selector, namespace):
-            return queue_refusal(local, queue, labels, namespace), ""
-        anywhere = {**queue, "spec": {**queue["spec"], "namespaceSelector": {}}}
-        refusal = queue_refusal(local, anywhere, labels, namespace)
-        unknown_reason = say(
-            "its ClusterQueue selects namespaces, and the labels of {namespace} could not be read", namespace=namespace
-        )
-        return refusal, "" if refusal else unknown_reason
 
     def _status(self, number: int, obj: Object, name: str) -> QueuedJobStatus:
         demand = self._demands[number]
         if not name:
             suspends = say("Kueue suspends jobs without a queue (manageJobsWithoutQueueName)")
             return QueuedJobStatus(QueuePath(""), unknown_reason=suspends)
-        local = self._local.get((demand.namespace, name))
+        local = self._checks.local.get((demand.namespace, name))
         if local is None:
             what = (
                 say("is how gpuctl holds a job back")
@@ -284,7 +250,7 @@ class _Builder:
                 QueuePath(name),
                 refusal=say("Kueue's queue {queue} {what}: nothing starts it", queue=name, what=what),
             )
-        queue = self._queues.get(local["clusterQueue"])
+        queue = self._checks.queues.get(local["clusterQueue"])
         path = QueuePath(name, local["clusterQueue"], cohort_of(queue) if queue is not None else "")
         if queue is None:
             message = say(
@@ -293,7 +259,7 @@ class _Builder:
                 cluster_queue=path.cluster_queue,
             )
             return QueuedJobStatus(path, refusal=message)
-        refusal, unsure = self._queue_refusal(local, queue, demand.namespace)
+        refusal, unsure = self._checks.queue_refusal(local, queue, demand.namespace)
         if refusal:
             return QueuedJobStatus(path, refusal=say("{queue} {refusal}", queue=path, refusal=refusal))
         rules = self._state.rules[path.cluster_queue]
@@ -305,8 +271,8 @@ class _Builder:
                 ),
             )
         rank = labels_of(obj).get(QUEUE_PRIORITY_LABEL)
-        if rank and rank not in self._ranks:
-            if self._knows_ranks:
+        if rank and rank not in self._checks.ranks:
+            if self._checks.knows_ranks:
                 return QueuedJobStatus(
                     path,
                     refusal=say(
@@ -316,17 +282,17 @@ class _Builder:
             return QueuedJobStatus(
                 path, unknown_reason=say("WorkloadPriorityClass {name} could not be read", name=rank)
             )
-        devices = self._counted_devices(demand, obj)
-        refused = self._refused(demand, obj, queue, devices)
-        unknown_reason = unsure or self._unmanaged(demand) or self._unknown_reason(demand, obj, queue)
+        devices = self._checks.counted_devices(demand, obj)
+        refused = self._checks.refusal(demand, obj, queue, devices)
+        unknown_reason = unsure or self._checks.unmanaged(demand) or self._checks.unknown_reason(demand, obj, queue)
         if not unknown_reason and not refused:
             unknown_reason = next((item.unknown_reason for item in devices if item.unknown_reason), "")
         if unknown_reason:
             return QueuedJobStatus(path, unknown_reason=unknown_reason)
-        priority = self._ranks[rank] if rank else first_priority(demand, obj)
-        sets = tuple(self._pod_sets(demand, obj, path.cluster_queue, devices))
+        priority = self._checks.ranks[rank] if rank else first_priority(demand, obj)
+        sets = tuple(self._checks.pod_sets(demand, obj, rules, devices))
         if any(part.depends_on_release for part in sets):
-            unknown_reason = say("the flavors that its node selector allows {differ}", differ=say(_DIFFER))
+            unknown_reason = say("the flavors that its node selector allows {differ}", differ=say(DIFFERS_BY_RELEASE))
             return QueuedJobStatus(path, unknown_reason=unknown_reason)
         created = obj["metadata"].get("creationTimestamp") or f"{NOT_CREATED}{number:06d}"
         job = QueuedJob(
@@ -350,85 +316,11 @@ class _Builder:
         if is_never_admitted(self._state, job):
             refusal = never_admitted_message(path, job, rules, self._state)
             return QueuedJobStatus(path, refusal=refusal, job=job if rules.is_strict else None)
-        if self._topologies(queue) or self._asks_in_vain(obj, queue):
+        if self._checks.topologies(queue) or self._checks.asks_in_vain(obj, queue):
             return QueuedJobStatus(path, unknown_reason=say(_BY_TOPOLOGY))
         checks = list(queue["spec"].get("checks") or ())
         later = say("after it has quota, Kueue's admission checks decide ({checks})", checks=checks) if checks else ""
         return QueuedJobStatus(path, unknown_after_admission=later, job=job)
-
-    def _counted_devices(self, demand: Demand, obj: Object) -> list[CountedDevices]:
-        """Return the devices of each pod template that Kueue has not counted yet."""
-        return [
-            self._devices.of(template["spec"], demand.namespace) if asked is None else CountedDevices()
-            for (template, _), asked in zip(pod_templates(obj), _counts(demand, obj), strict=True)
-        ]
-
-    def _refused(self, demand: Demand, obj: Object, queue: Object, devices: Iterable[CountedDevices]) -> str:
-        """Return why Kueue rejects a job's requests: its own message, its topology or devices, or a LimitRange."""
-        if "refused" in obj:
-            return str(obj["refused"])
-        if self._asks_in_vain(obj, queue) and self._configuration.is_enabled(TOPOLOGY):
-            return say("it asks for a topology, and no flavor of the queue has one")
-        for item in devices:
-            if item.refusal:
-                return item.refusal
-        ranges = self._defaults.ranges(demand.namespace)
-        for template, _ in pod_templates(obj):
-            if is_rejected_by_kueue(self._defaults.added(template["spec"], demand.namespace), ranges):
-                return say("its pods violate the LimitRanges of {namespace}", namespace=demand.namespace)
-        return ""
-
-    def _pod_sets(self, demand: Demand, obj: Object, queue: str, devices: Iterable[CountedDevices]) -> Iterable[PodSet]:
-        rules = self._state.rules[queue]
-        parts = zip(demand.groups, pod_templates(obj), _counts(demand, obj), devices, strict=True)
-        for (_, count), (template, _), asked, own in parts:
-            if asked is None:
-                each = kueue_units(pod_requests(self._defaults.added(template["spec"], demand.namespace)))
-                asked = total_requests(own.in_requests(self._configuration.counted(each)), count)
-            yield pod_set("", asked, count, template["spec"], rules, self._flavors, self._configuration)
-
-    def _unmanaged(self, demand: Demand) -> str:
-        """Return why it is unknown whether Kueue manages a job."""
-        selector, settings = dict(self._configuration.namespaces), say("Kueue's configuration")
-        if not self._configuration.manages(demand.kind):
-            return say(
-                "{settings} has no integration for {kind}: it may start without quota",
-                settings=settings,
-                kind=demand.kind,
-            )
-        if not self._spaces.suffice_for(selector, demand.namespace):
-            return say(
-                "{settings} selects namespaces, and the labels of {namespace} could not be read",
-                settings=settings,
-                namespace=demand.namespace,
-            )
-        if not selector_matches(selector, self._spaces.of(demand.namespace)):
-            return say(
-                "{settings} excludes the jobs of {namespace} (managedJobsNamespaceSelector)",
-                settings=settings,
-                namespace=demand.namespace,
-            )
-        return ""
-
-    def _unknown_reason(self, demand: Demand, obj: Object, queue: Object) -> str:
-        """Return a factor of the decision that is not in a snapshot, or not supported."""
-        asked = [name for group, _ in demand.groups for name in group.incoming.pod.requests]
-        transformed = self._configuration.transforms(asked)
-        if transformed:
-            return say(
-                "Kueue converts {resources:and} to other resources (resources.transformations)",
-                resources=transformed,
-            )
-        annotations = obj["metadata"].get("annotations") or {}
-        if MIN_PARALLELISM in annotations:
-            return say("Kueue may admit it with fewer pods (job-min-parallelism)")
-        if annotations.get(ADMISSION_GATES):
-            return say("Kueue does not admit it before its gates are removed ({gates})", gates=ADMISSION_GATES)
-        several = any(len(group["flavors"]) > 1 for group in queue["spec"]["resourceGroups"])
-        preference = (queue["spec"].get("flavorFungibility") or {}).get("preference")
-        if several and preference and not self._configuration.has(PREFERENCE):
-            return say("the meaning of flavorFungibility.preference {differ}", differ=say(_DIFFER))
-        return ""
 
     def _roots_with_unknown_usage(self, statuses: Iterable[QueuedJobStatus]) -> set[str]:
         """Return the roots with jobs whose usage is unknown: no result is certain there."""
@@ -440,24 +332,10 @@ class _Builder:
             | {
                 roots[job.queue]
                 for job in self._state.waiting
-                if any(map(self._is_unknown_usage, self._workloads[job.number]["podSets"]))
-                or self._topologies(self._queues[job.queue])
+                if any(map(self._checks.is_unknown_usage, self._workloads[job.number]["podSets"]))
+                or self._checks.topologies(self._checks.queues[job.queue])
             }
         )
-
-    def _is_unknown_usage(self, part: Object) -> bool:
-        """Return True if a pod set of a waiting Workload may get other quota than it requests."""
-        converts = "sums" not in part and bool(self._configuration.transforms(part["pod"]["requests"]))
-        return converts or bool({"minCount", "byTopology"} & part.keys())
-
-    def _asks_in_vain(self, obj: Object, queue: Object) -> bool:
-        """Return True for a job that asks for a topology in a queue whose flavors have none."""
-        return not self._topologies(queue) and any(asks_for_topology(template) for template, _ in pod_templates(obj))
-
-    def _topologies(self, queue: Object) -> list[str]:
-        """Return the flavors of a ClusterQueue with topology-aware scheduling."""
-        names = [item["name"] for group in queue["spec"]["resourceGroups"] for item in group["flavors"]]
-        return [name for name in names if self._flavors.get(name, {}).get("topology")]
 
     def _unknown_order(self, root: str) -> str:
         """Return why the order of jobs below a root and the preempted jobs are unknown; "" if they are known."""
@@ -468,9 +346,3 @@ class _Builder:
         if any(item.get("admissionScope") for item in own):
             return say("Kueue orders the queue by past usage, which is not part of a snapshot (admissionScope)")
         return ""
-
-
-def _counts(demand: Demand, obj: Object) -> list[Units | None]:
-    """Return the requests that Kueue has counted for each pod template; None for those that it has not."""
-    counts: list[Units | None] = obj.get(KUEUE_COUNTS) or [None] * len(demand.groups)
-    return counts
