@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from starlette.requests import Request
-
-from gpuctl.api.admin_models import PoolBody, QuotaBody
-from gpuctl.api.change_models import PLAN
+from gpuctl.api.admin_models import Administered, ChangedPool, CreatedQuota
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.plan.plan import WRITING, AlreadyExists, Plan
 from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.plan.pool_labels import known_pools
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
-from gpuctl.capacity.snapshot.pod_requests import amounts
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
-from gpuctl.language.names import DEFAULT_POOL, is_dns_subdomain
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.quota_document import QuotaDocument
 from gpuctl.language.sentences import say, verb_of
-from gpuctl.objects.api_resources import Key
-from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.usecases.changes.applying import apply_request
 from gpuctl.usecases.changes.deletion_by_name import delete_pools, delete_quotas
 from gpuctl_server.access.rights import AccessRequest
-from gpuctl_server.body_parsing import InvalidBody
+from gpuctl_server.admin_documents import AdminBody, pool_document, quota_document
 from gpuctl_server.change_request import ChangeRequest
-from gpuctl_server.content_negotiation import read_body, sends_yaml
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.plan_responses import (
@@ -44,118 +35,11 @@ from gpuctl_server.plan_responses import (
     unchanged_message,
 )
 from gpuctl_server.plan_runs import PlanRun
-from gpuctl_server.request_bodies import document_text, validated
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import Submission, compile_documents, name_of, require_document_access
 
 _DONE = {"create": "created", "update": "updated", "replace": "updated"}
-_VERSION = "v0.1"
 Resource = Literal["pools", "quotas"]
-
-
-class AdministeredState(BaseModel):
-    """The result of creating, changing or deleting a pool or the quota of users. The status of a dry run is
-    ``validated``.
-    """
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {"name": "experiment-pool", "status": "created", "message": "pool/experiment-pool is created"}
-        }
-    )
-
-    name: str
-    status: str
-    message: str
-    notes: list[str] = Field(default_factory=list, description="Notes about the change.")
-
-
-class Administered(AdministeredState):
-    """The result of creating or deleting a pool or quota. A dry run has the plan."""
-
-    plan: PlanAnswer | None = Field(None, description="Plan of a dry run: what would be done to which objects.")
-
-
-class ChangedPool(AdministeredState):
-    """The result of changing a pool, with the plan. The status of a dry run is ``validated``."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "name": "experiment-pool",
-                "status": "updated",
-                "message": "pool/experiment-pool is updated",
-                "plan": PLAN,
-            }
-        }
-    )
-
-    plan: PlanAnswer
-
-
-class CreatedQuota(Administered):
-    """The result of creating quotas, with their users."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "name": "team-resource-quota",
-                "status": "created",
-                "message": "quota/team-resource-quota is created",
-                "users": ["sam-altman"],
-            }
-        }
-    )
-
-    users: list[str]
-
-
-class AdminBody(NamedTuple):
-    """The body of a request: a document as text, or the fields of the API."""
-
-    text: str | None
-    pool: PoolBody | None = None
-    quota: QuotaBody | None = None
-
-    @property
-    def dry_run(self) -> bool:
-        """True if the body asks for a dry run."""
-        return any(body is not None and body.dry_run for body in (self.pool, self.quota))
-
-
-async def pool_of(request: Request) -> AdminBody:
-    """Return the body of a request about a pool.
-
-    :raises RequestValidationError: the fields are invalid.
-    :raises Problem: 400.
-    """
-    text, value = await _read(request)
-    return AdminBody(None, pool=validated(PoolBody, value)) if text is None else AdminBody(text)
-
-
-async def quota_of(request: Request) -> AdminBody:
-    """Return the body of a request about quotas.
-
-    :raises RequestValidationError: the fields are invalid.
-    :raises Problem: 400.
-    """
-    text, value = await _read(request)
-    return AdminBody(None, quota=validated(QuotaBody, value)) if text is None else AdminBody(text)
-
-
-async def _read(request: Request) -> tuple[str | None, Any]:
-    """Return the text of a document, or the fields of the API. A body with the key `kind` is a document."""
-    body = await request.body()
-    try:
-        value = await read_body(request)
-    except InvalidBody:
-        if not sends_yaml(request):
-            raise
-        # The YAML may be several documents or have aliases. The compiler reports the errors of documents.
-        return document_text(body), None
-    if isinstance(value, dict) and "kind" in value:
-        return document_text(body), None
-    return None, value
 
 
 def create_pool(change: ChangeRequest, body: AdminBody) -> Administered:
@@ -209,7 +93,7 @@ def create_quota(change: ChangeRequest, body: AdminBody) -> CreatedQuota:
 
     :raises Problem: 400, 403, 409.
     """
-    text = body.text if body.quota is None else _quota_document(body.quota)
+    text = body.text if body.quota is None else quota_document(body.quota)
     with change.session() as session:
         submission = _compiled(change, session, text or "", "quota", PlanOptions(create_only=True))
         require_document_access(change.caller, "create", submission.documents)
@@ -285,7 +169,7 @@ def _administered(change: ChangeRequest, name: str, status: str, said: str, plan
 def _apply_pool(change: ChangeRequest, session: Session, body: AdminBody, name: str | None) -> tuple[str, Plan]:
     """Apply the document of a pool: create it, or update the pool called ``name``."""
     service = change.service
-    text = body.text if body.pool is None else _pool_document(service, session, body.pool, name)
+    text = body.text if body.pool is None else pool_document(service, session, body.pool, name)
     planning = PlanOptions(create_only=name is None)
     submission = _compiled(change, session, text or "", "pool", planning)
     found = name_of(submission.documents[0])
@@ -355,57 +239,6 @@ def _await_seen(service: Service, session: Session, plan: Plan) -> None:
         return  # The change is done; the watches will deliver it.
     written = [obj for obj in found.values() if obj is not None]
     service.wait_until_seen(written, [key for key, obj in found.items() if obj is None])
-
-
-def _pool_document(service: Service, session: Session, body: PoolBody, name: str | None) -> str:
-    """Return the pool document that is equivalent to the fields of the API."""
-    if body.name is None and name is None:
-        raise Problem(400, say("name: is required"), error="InvalidRequest")
-    if len(set(body.nodes)) != len(body.nodes):
-        raise Problem(400, say("nodes: a node is listed twice"), error="InvalidRequest")
-    types = _types(service, session, body)
-    document = {
-        "kind": "pool",
-        "version": _VERSION,
-        "pool": _present({"name": body.name or name, "description": body.description}),
-        "nodes": {node: _present({"gpu-type": types.get(node)}) for node in body.nodes},
-        "quota": None if body.quota is None else body.quota.model_dump(exclude_none=True, by_alias=True),
-    }
-    return json.dumps(_present(document), ensure_ascii=False)
-
-
-def _types(service: Service, session: Session, body: PoolBody) -> dict[str, str]:
-    """Return node -> GPU type: that of its labels, else the only type in the request. Nodes without GPUs are left
-    out."""
-    if not body.gpu_type:
-        return {}
-    gpus, known = PlatformGpus(service.platform), {name.casefold() for name in body.gpu_type}
-    # An invalid name must not become part of a path. The compiler reports it.
-    names = [name for name in body.nodes if is_dns_subdomain(name)]
-    found: dict[str, str] = {}
-    for name, node in zip(names, session.each(session.get, [Key("Node", "", name) for name in names]), strict=True):
-        if node is not None and not gpus.count(amounts(node["status"].get("allocatable") or {})):
-            continue
-        labelled = gpus.type_of(node) if node is not None else None
-        if labelled is not None and labelled.casefold() not in known:
-            raise Problem(
-                409, say("node {name} has GPUs of type {type}, which is not in gpuType", name=name, type=labelled)
-            )
-        if labelled is None and len(body.gpu_type) > 1:
-            hint = say("label the node with its GPU type, or send a pool document with the type of each node")
-            raise Problem(400, say("the GPU type of node {name} is unknown", name=name), error="UnknownType", hint=hint)
-        found[name] = labelled or body.gpu_type[0]
-    return found
-
-
-def _quota_document(body: QuotaBody) -> str:
-    fields = body.model_dump(exclude_none=True, exclude={"name", "description", "dry_run"}, by_alias=True)
-    header = _present({"name": body.name, "description": body.description})
-    return json.dumps({"kind": "quota", "version": _VERSION, "quota": header, **fields}, ensure_ascii=False)
-
-
-def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if value is not None}
 
 
 def _notes(plan: Plan) -> list[str]:

@@ -8,8 +8,6 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, Field
-
 from gpuctl.api.job_detail_answers import JobMetrics
 from gpuctl.language.sentences import say
 from gpuctl.objects.timestamps import format_timestamp
@@ -27,13 +25,6 @@ _PATIENCE = 15.0
 _SOON = 2.0
 """Time limit for current values that are only a part of an answer, seconds."""
 _IN_DETAIL = ("gpuUtilization", "memoryUsage", "networkLatency", "throughput")
-
-
-class MetricPoint(BaseModel):
-    """A value of a metric, and its time."""
-
-    timestamp: str = Field(examples=["2024-06-01T10:05:00Z"])
-    value: float = Field(examples=[75.2])
 
 
 def metric_queries(service: Service) -> Mapping[str, MetricQuery]:

@@ -1,10 +1,12 @@
-"""Request bodies for pools and quotas."""
+"""Request bodies for pools and quotas, and answers about their changes."""
 
 from __future__ import annotations
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from gpuctl.api.base_models import Body, DryRunBody
+from gpuctl.api.change_models import PLAN
+from gpuctl.api.plan_answers import PlanAnswer
 
 
 class PoolLimits(Body):
@@ -54,3 +56,60 @@ class QuotaBody(DryRunBody):
     users: dict[str, JsonValue] | None = Field(None, description="User -> cpu, memory, gpu and maxJobs.")
     namespace: dict[str, JsonValue] | None = Field(None, description="The same as `users`.")
     default: dict[str, JsonValue] | None = Field(None, description="Values for entries that omit them.")
+
+
+class AdministeredState(BaseModel):
+    """The result of creating, changing or deleting a pool or the quota of users. The status of a dry run is
+    ``validated``.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"name": "experiment-pool", "status": "created", "message": "pool/experiment-pool is created"}
+        }
+    )
+
+    name: str
+    status: str
+    message: str
+    notes: list[str] = Field(default_factory=list, description="Notes about the change.")
+
+
+class Administered(AdministeredState):
+    """The result of creating or deleting a pool or quota. A dry run has the plan."""
+
+    plan: PlanAnswer | None = Field(None, description="Plan of a dry run: what would be done to which objects.")
+
+
+class ChangedPool(AdministeredState):
+    """The result of changing a pool, with the plan. The status of a dry run is ``validated``."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "name": "experiment-pool",
+                "status": "updated",
+                "message": "pool/experiment-pool is updated",
+                "plan": PLAN,
+            }
+        }
+    )
+
+    plan: PlanAnswer
+
+
+class CreatedQuota(Administered):
+    """The result of creating quotas, with their users."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "name": "team-resource-quota",
+                "status": "created",
+                "message": "quota/team-resource-quota is created",
+                "users": ["sam-altman"],
+            }
+        }
+    )
+
+    users: list[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from gpuctl.api.base_models import SharedModel
 from gpuctl.api.job_cause_answers import JobCause, job_cause
@@ -47,6 +47,13 @@ class JobMetrics(SharedModel):
     memory_usage: str | None = Field(None, examples=["68Gi/80Gi"])
     network_latency: str | None = Field(None, examples=["1.8ms"])
     throughput: str | None = Field(None, examples=["245 tokens/sec"])
+
+
+class MetricPoint(BaseModel):
+    """A value of a metric, and its time."""
+
+    timestamp: str = Field(examples=["2024-06-01T10:05:00Z"])
+    value: float = Field(examples=[75.2])
 
 
 class JobObjects(SharedModel):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import Depends
-from pydantic import BaseModel, ConfigDict, Field
 
+from gpuctl.api.auth_models import RightAnswer, RightQuestion
 from gpuctl.language.sentences import say
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import ACTIONS, RESOURCES, AccessRequest
@@ -16,28 +16,6 @@ from gpuctl_server.routes.dependencies import any_caller
 from gpuctl_server.routes.routers import api_router
 
 router = api_router()
-
-
-class RightQuestion(BaseModel):
-    """An action on a resource."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    resource: str = Field(max_length=63, description="Resource, such as jobs, logs or pools.", examples=["jobs"])
-    action: str = Field(max_length=63, description="get, create, update or delete.", examples=["create"])
-    pool: str | None = Field(
-        None, max_length=253, description="Pool; null: not about one pool.", examples=["training-pool"]
-    )
-    namespace: str | None = Field(
-        None, max_length=63, description="Namespace; null: not about one namespace.", examples=["team-a"]
-    )
-
-
-class RightAnswer(BaseModel):
-    """The decision about an action."""
-
-    allowed: bool = Field(description="True if the caller may do this.", examples=[True])
-    message: str = Field(description="The decision and its reason.", examples=["anna may create jobs in training-pool"])
 
 
 @router.post("/auth/check", response_model=RightAnswer, openapi_extra=json_body_of(RightQuestion))

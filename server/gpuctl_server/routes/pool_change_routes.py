@@ -8,12 +8,12 @@ from fastapi import Depends
 from fastapi import Path as InPath
 from starlette.responses import JSONResponse
 
-from gpuctl.api.admin_models import PoolBody
+from gpuctl.api.admin_models import Administered, ChangedPool, PoolBody
 from gpuctl.api.node_label_answers import BatchReport, NodeNames, PoolMembers
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl_server import admin_changes
-from gpuctl_server.admin_changes import AdminBody, Administered, ChangedPool, pool_of
+from gpuctl_server.admin_documents import AdminBody, pool_of
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.pool_members import add_nodes, remove_nodes
 from gpuctl_server.request_bodies import body_of, json_body_of, parsed_body

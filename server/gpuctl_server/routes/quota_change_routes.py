@@ -8,11 +8,11 @@ from fastapi import Depends
 from fastapi import Path as InPath
 from starlette.responses import JSONResponse
 
-from gpuctl.api.admin_models import QuotaBody
+from gpuctl.api.admin_models import Administered, CreatedQuota, QuotaBody
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl_server import admin_changes
-from gpuctl_server.admin_changes import AdminBody, Administered, CreatedQuota, quota_of
+from gpuctl_server.admin_documents import AdminBody, quota_of
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.request_bodies import body_of
 from gpuctl_server.routes.creation_answers import creation_response, dry_run_response
