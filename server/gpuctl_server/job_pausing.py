@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl.acts.pausing import PauseEffect
+from gpuctl.acts.pause_writes import PauseEffect
 from gpuctl.api.change_models import JobState
 from gpuctl.apply.plan.checkpoint_notes import describe_checkpoint
 from gpuctl.apply.plan.lost_work import running_description

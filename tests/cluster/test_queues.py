@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane
-from gpuctl.acts.pausing import resumed_object
+from gpuctl.acts.resuming import resumed_object
 from gpuctl.kube.configuration import session_of
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records

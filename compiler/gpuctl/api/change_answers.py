@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gpuctl.acts.pausing import PauseResult
+from gpuctl.acts.pause_writes import PauseResult
 from gpuctl.api.base_models import ApiModel
 from gpuctl.reading.jobs.job_objects import Job, job_id
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpuctl.acts import pausing
-from gpuctl.acts.pausing import NotPausable, PauseResult
+from gpuctl.acts import pausing, resuming
+from gpuctl.acts.pause_writes import NotPausable, PauseResult
 from gpuctl.apply.plan.apply_request import ApplyRequest, MaySee, may_see_all
 from gpuctl.apply.plan.evictions import add_fit_results
 from gpuctl.apply.plan.plan import Declined, Plan, Step
@@ -79,7 +79,7 @@ def resume_jobs(
     waiting = {step.key: step.waiting for step in expected.steps}
     for job in jobs:
         live = workload_of(job)
-        yield PausedJob(job, pausing.resume(scope.session, live, keys, waiting.get(key_of(live), "")))
+        yield PausedJob(job, resuming.resume(scope.session, live, keys, waiting.get(key_of(live), "")))
 
 
 def _expected(session: Session, jobs: Sequence[Job], settings: Settings, callbacks: RunCallbacks, sees: MaySee) -> Plan:
@@ -89,7 +89,7 @@ def _expected(session: Session, jobs: Sequence[Job], settings: Settings, callbac
     for job in jobs:
         live = workload_of(job)
         try:
-            desired = pausing.resumed_object(session, live, keys)
+            desired = resuming.resumed_object(session, live, keys)
         except NotPausable:
             # `resume` raises this error after the jobs before it are resumed.
             continue
