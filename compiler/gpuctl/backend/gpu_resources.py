@@ -8,9 +8,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gpuctl.backend.lowering_context import Context
+from gpuctl.language.gpu_settings import Gpu
 from gpuctl.language.kinds import Job
 from gpuctl.language.mig_profiles import profile_of, resource_of
-from gpuctl.language.settings import Gpu, Settings
+from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
 
 

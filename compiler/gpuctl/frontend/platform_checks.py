@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuctl.frontend.device_claim_checks import check_allocation
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.gpu_checks import check_allocation
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest

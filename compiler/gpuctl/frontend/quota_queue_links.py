@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 
+from gpuctl.frontend.device_claim_checks import alternatives_in_queue
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.gpu_checks import alternatives_in_queue
 from gpuctl.frontend.pool_links import DeclaredPool, amount_of_pods
 from gpuctl.frontend.quota_links import amounts_of, pod_request, title_of_resource
 from gpuctl.frontend.role_views import check_pods, pod_documents
