@@ -24,6 +24,7 @@ from gpuctl.usecases.changes.deletion_by_name import delete_pools, delete_quotas
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.admin_documents import AdminBody, pool_document, quota_document
 from gpuctl_server.change_request import ChangeRequest
+from gpuctl_server.document_access import require_document_access
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.plan_responses import (
@@ -36,7 +37,7 @@ from gpuctl_server.plan_responses import (
 )
 from gpuctl_server.plan_runs import PlanRun
 from gpuctl_server.service_context import Service
-from gpuctl_server.submissions import Submission, compile_documents, name_of, require_document_access
+from gpuctl_server.submissions import Submission, compile_documents
 
 _DONE = {"create": "created", "update": "updated", "replace": "updated"}
 Resource = Literal["pools", "quotas"]
@@ -172,7 +173,7 @@ def _apply_pool(change: ChangeRequest, session: Session, body: AdminBody, name: 
     text = body.text if body.pool is None else pool_document(service, session, body.pool, name)
     planning = PlanOptions(create_only=name is None)
     submission = _compiled(change, session, text or "", "pool", planning)
-    found = name_of(submission.documents[0])
+    found = submission.documents[0].name
     if name is not None and found != name:
         raise Problem(
             400,

@@ -25,6 +25,7 @@ from gpuctl.usecases.queries.read_context import context_of
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest
+from gpuctl_server.document_access import require_document_access, require_namespaces
 from gpuctl_server.http_problems import Problem, forbidden
 from gpuctl_server.job_lookups import find_job, job_not_found, require_access
 from gpuctl_server.merged_answers import visible_job_filter
@@ -38,13 +39,7 @@ from gpuctl_server.plan_responses import (
 )
 from gpuctl_server.plan_runs import LISTED_WITHIN, PlanRun
 from gpuctl_server.service_context import Service
-from gpuctl_server.submissions import (
-    Submission,
-    compile_documents,
-    require_document_access,
-    require_namespaces,
-    title_of,
-)
+from gpuctl_server.submissions import Submission, compile_documents, title_of
 
 _NAME_ONE = Template("name one of your namespaces with `?namespace=`")
 _DONE = {"replace": "replaced", "update": "updated", "create": "created"}

@@ -21,6 +21,7 @@ from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.usecases.changes.applying import apply_request
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_request import ChangeRequest
+from gpuctl_server.document_access import require_document_access, require_namespaces
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import sees_job
 from gpuctl_server.merged_answers import merge_hidden
@@ -29,13 +30,7 @@ from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
 from gpuctl_server.plan_responses import VALIDATED, done_message, plan_answer, pool_created, require_all_done
 from gpuctl_server.plan_runs import PlanRun
 from gpuctl_server.service_context import Service
-from gpuctl_server.submissions import (
-    Submission,
-    compile_documents,
-    name_of,
-    require_document_access,
-    require_namespaces,
-)
+from gpuctl_server.submissions import Submission, compile_documents
 
 
 class SubmitRequest(NamedTuple):
@@ -203,14 +198,14 @@ def _answers(
         key = submission.main(document)
         obj = live.get(key) if key is not None else None
         if key is None:
-            kind, name = document.kind, name_of(document)
+            kind, name = document.kind, document.name
             said = pool_created(name) if kind == "pool" else done_message(f"{kind}/{name}", "created")
             yield _answer(document, None, None, "created", said)
         elif obj is None:
             # The job was deleted between its creation and this read.
             raise Problem(409, say("{object} was deleted during this request", object=key))
         else:
-            said = submitted(f"{document.kind}/{name_of(document)}", _pool(document), waits.get(key))
+            said = submitted(f"{document.kind}/{document.name}", _pool(document), waits.get(key))
             created = str(obj["metadata"]["creationTimestamp"])
             yield _answer(document, id_of_workload(obj, service.keys), created, "pending", said)
 
@@ -235,7 +230,7 @@ def _validated(document: Document, waits: str | None) -> SubmittedJob:
         VALIDATED,
         say(
             "{job} is valid{where}; nothing is created",
-            job=f"{document.kind}/{name_of(document)}",
+            job=f"{document.kind}/{document.name}",
             where="".join(where),
         ),
     )
@@ -244,7 +239,7 @@ def _validated(document: Document, waits: str | None) -> SubmittedJob:
 def _answer(document: Document, job: str | None, created: str | None, status: str, said: str) -> SubmittedJob:
     return SubmittedJob(
         job_id=job,
-        name=name_of(document),
+        name=document.name,
         namespace=document.namespace or None,
         kind=document.kind,
         pool=_pool(document),
