@@ -1081,7 +1081,7 @@ type ListedPod struct {
 	Priority *string `json:"priority"`
 	// Name of the job's main object: with a hash if a GitOps controller applies the job.
 	ObjectName *string `json:"objectName"`
-	// The uid of the job's main object, or of its oldest pod if only pods are left.
+	// The uid of the job's main object, or of its oldest pod if the object is gone and its pods do not name it.
 	Uid *string `json:"uid"`
 	// Of a training in a sweep, its value of each parameter; else null.
 	SweepValues map[string]string `json:"sweepValues"`

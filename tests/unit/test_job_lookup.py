@@ -1,4 +1,4 @@
-"""Lookup of a job's object when only its pods are visible."""
+"""Lookup of a job's object, and the job's id, when only its pods are visible."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from gpuctl.apply.plan.plan import NoSuchJob
 from gpuctl.reading.jobs.job_lookup import workload_of
-from gpuctl.reading.jobs.job_objects import Identity, Job
+from gpuctl.reading.jobs.job_objects import Identity, Job, job_id
 
 
 def pod(called: str, **owner: Any) -> dict[str, Any]:
@@ -28,3 +28,23 @@ def test_missing_controller_may_not_be_visible_yet() -> None:
     with pytest.raises(NoSuchJob, match="their controller is gone, or not visible yet") as caught:
         workload_of(Job(Identity("n", "train", "training"), None, pods))
     assert "try again" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("kind", ["Job", "StatefulSet"])
+def test_id_is_the_same_before_the_main_object_is_visible(kind: str) -> None:
+    """Watches of pods may be ahead of those of Jobs; after a deletion, pods remain for some time."""
+    identity = Identity("n", "train", "training")
+    main = {"kind": kind, "metadata": {"name": "train", "uid": "1f0e"}}
+    pods = [pod("train-0", kind=kind, name="train", uid="1f0e", controller=True)]
+    pods[0]["metadata"]["uid"] = "77aa"
+    assert job_id(Job(identity, None, pods)) == job_id(Job(identity, main, pods))
+
+
+@pytest.mark.parametrize("owner", [{}, {"kind": "ReplicaSet", "name": "train-6d4", "uid": "1f0e", "controller": True}])
+def test_id_without_a_main_object_is_that_of_the_oldest_pod(owner: dict[str, Any]) -> None:
+    pods = [pod("train-a", **owner), pod("train-b", **owner)]
+    ids = set()
+    for uid in ("77aa", "88bb"):
+        pods[0]["metadata"]["uid"] = uid
+        ids.add(job_id(Job(Identity("n", "train", "training"), None, pods)))
+    assert len(ids) == 2

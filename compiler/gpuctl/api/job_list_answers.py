@@ -84,7 +84,8 @@ class ListedPod(JobRow):
     )
     uid: str | None = Field(
         None,
-        description="The uid of the job's main object, or of its oldest pod if only pods are left.",
+        description="The uid of the job's main object, or of its oldest pod if the object is gone and its pods do not "
+        "name it.",
         examples=["4f0b7a52-6a54-4a7e-9d5b-6b0a8c0c1d2e"],
     )
     sweep_values: dict[str, str] | None = Field(

@@ -1173,7 +1173,7 @@ class ListedPod(Answer):
     object_name: str | None = None
     """Name of the job's main object: with a hash if a GitOps controller applies the job."""
     uid: str | None = None
-    """The uid of the job's main object, or of its oldest pod if only pods are left."""
+    """The uid of the job's main object, or of its oldest pod if the object is gone and its pods do not name it."""
     sweep_values: dict[str, str] | None = None
     """Of a training in a sweep, its value of each parameter; else null."""
 

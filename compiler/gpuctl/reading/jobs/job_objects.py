@@ -99,9 +99,19 @@ def job_id(job: Job) -> str:
 
 
 def main_uid(job: Job) -> str:
-    """Return the uid of the main object, or of the oldest pod if only pods are left; "" without both."""
-    main = job.workload if job.workload is not None else next(iter(job.pods), None)
-    return str(main["metadata"]["uid"]) if main is not None else ""
+    """Return the uid of the main object; "" without a main object and pods.
+
+    Without a main object, it is the one that the oldest pod names as its controller, because lists and watches of pods
+    may be ahead of those of Jobs. Where other objects create the pods, such as ReplicaSets, it is the pod's own uid.
+    """
+    if job.workload is not None:
+        return str(job.workload["metadata"]["uid"])
+    if not job.pods:
+        return ""
+    owner = controller_of(job.pods[0])
+    if owner is not None and owner["kind"] in ("Job", "StatefulSet") and owner["name"] == job.identity.object_name:
+        return str(owner["uid"])
+    return str(job.pods[0]["metadata"]["uid"])
 
 
 def id_of_uid(identity: Identity, uid: str) -> str:
