@@ -59,6 +59,8 @@ podPatch:
     )
     warnings = [item.code for item in diagnostics_of(text, severity=Severity.WARNING)]
     assert warnings == ["GPU409"], "memory and shm are valid and compared; the GPU count is invalid"
+    equal = text.replace("shm: 2Gi", "shm: 1024Mi")
+    assert diagnostics_of(equal, severity=Severity.WARNING) == [], "all of the memory may be shared"
 
 
 @pytest.mark.parametrize(

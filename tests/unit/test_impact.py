@@ -227,6 +227,19 @@ def test_pods_too_large_for_the_nodes_are_a_breakage(repository: Repository) -> 
     assert repository.gpuctl("impact", "--from", "HEAD").code == 0
 
 
+def test_breakages_name_each_job_for_no_node(repository: Repository) -> None:
+    """Also a document on one line, and each job of a sweep: their messages have the position of one document."""
+    line = "{kind: training, version: v0.1, job: {name: b, namespace: nlp}, environment: {image: 'x/b:v1'}"
+    sweep = training("s", gpu=9) + "sweep: {lr: [1, 2]}\n"
+    after = training("a", gpu=8) + f"---\n{line}, resources: {{pool: a100, gpu: 9}}}}\n---\n{sweep}"
+    pools = {"pool.yaml": pool({"n1": A})}
+    report = impact_of(repository, pools, {**pools, "jobs.yaml": after})
+    reason = "the job needs 9 GPUs on one node; the largest node of pool `a100` has 8"
+    assert [item["message"] for item in report["breakages"]][:3] == [
+        f"training {name} in nlp: {reason}" for name in ("b", "s-0", "s-1")
+    ]
+
+
 def test_gpus_of_a_pod_patch_are_counted(repository: Repository) -> None:
     two = "{nvidia.com/gpu: '2'}"
     helper = f"{{name: helper, image: 'app:1', resources: {{requests: {two}, limits: {two}}}}}"
