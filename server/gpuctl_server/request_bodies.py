@@ -74,26 +74,20 @@ def _invalid(error: ValidationError) -> RequestValidationError:
     return RequestValidationError(found)
 
 
-def parsed_body(model: type[Body]) -> Callable[[Request], Coroutine[Any, Any, Body]]:
+def parsed_body(model: type[Body], *, is_optional: bool = False) -> Callable[[Request], Coroutine[Any, Any, Body]]:
     """Return a dependency that parses the JSON body of a request as a model.
 
     Routes must list it after the caller, so that the body is only read if the caller has the right.
+
+    :param is_optional: a request may have no body; then all fields have their defaults.
     """
 
     async def read(request: Request) -> Body:
+        if is_optional and not (await request.body()).strip():
+            return model()
         return await parsed(model, request)
 
     # FastAPI must see the model, not the type variable.
-    read.__annotations__["return"] = model
-    return read
-
-
-def optional_body(model: type[Body]) -> Callable[[Request], Coroutine[Any, Any, Body]]:
-    """Return a dependency like :func:`parsed_body`; without a body, all fields have their defaults."""
-
-    async def read(request: Request) -> Body:
-        return await parsed(model, request) if (await request.body()).strip() else model()
-
     read.__annotations__["return"] = model
     return read
 

@@ -14,7 +14,7 @@ from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names
 from gpuctl.language.images import image_problem
 from gpuctl.language.sentences import say
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import did_you_mean
 from gpuctl.objects.api_resources import Object
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -220,12 +220,7 @@ def _key(reference: Object, place: FieldPath) -> Iterator[PodProblem]:
 
 def no_volume(place: FieldPath, name: str, volumes: Iterable[str]) -> PodProblem:
     """Return the problem of a mount that names none of the pod's volumes."""
-    close = nearest(name, volumes)
-    hint = (
-        say("did you mean `{name}`?", name=close)
-        if close
-        else say("add a volume called `{name}` to `volumes`", name=name)
-    )
+    hint = did_you_mean(name, volumes) or say("add a volume called `{name}` to `volumes`", name=name)
     return PodProblem(place, say("there is no volume called `{name}`", name=name), hint)
 
 

@@ -17,7 +17,7 @@ from gpuctl.backend.pod_problems import PodProblem, strings_at, values_at
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names
 from gpuctl.language.sentences import say
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import did_you_mean
 from gpuctl.objects.api_resources import Object
 
 _CONTAINERS = ("containers", "initContainers")
@@ -133,14 +133,11 @@ def _chosen(pod: Object, choice: _Choice) -> Iterator[PodProblem]:
     for place, value in values_at(pod, choice.path):
         if value in choice.values or (value == "" and choice.empty) or not isinstance(value, str):
             continue
-        close = nearest(value, choice.values)
         message = say("`{value}` is not a value of `{field}`", value=value, field=place[-1])
         yield PodProblem(
             place,
             message,
-            say("did you mean `{name}`?", name=close)
-            if close
-            else say("write one of {names}", names=list(choice.values)),
+            did_you_mean(value, choice.values) or say("write one of {names}", names=list(choice.values)),
         )
 
 

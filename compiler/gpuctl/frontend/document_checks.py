@@ -32,7 +32,7 @@ from gpuctl.language.helper_block import HelperContainer
 from gpuctl.language.kinds import Job
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.settings import Settings
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import did_you_mean
 from gpuctl.language.sweep_block import longest_sweep_name
 from gpuctl.language.training_document import TrainingDocument
 from gpuctl.language.workload import Workload
@@ -113,11 +113,8 @@ def _placement(document: Document, settings: Settings) -> Iterator[Diagnostic]:
     placed = getattr(document.model, "placement", None)
     for index, name in enumerate(placed.clusters if placed is not None and settings.clusters else ()):
         if name not in settings.clusters:
-            near = nearest(name, settings.clusters)
-            hint = (
-                say("did you mean `{name}`?", name=near)
-                if near
-                else say("the platform defines {names}", names=list(settings.clusters))
+            hint = did_you_mean(name, settings.clusters) or say(
+                "the platform defines {names}", names=list(settings.clusters)
             )
             message = say("the platform defines no cluster `{name}`", name=name)
             yield document.diagnostic(ERROR, "GPU211", message, ("placement", "clusters", index), hint)
@@ -331,12 +328,9 @@ def _topology(document: Document, model: TrainingDocument, settings: Settings) -
     path: tuple[str, ...] = ("resources", "topology")
     if not isinstance(model.resources.topology, str):
         path = (*path, "required" if topology.required is not None else "preferred")
-    near = nearest(topology.level, levels)
     known = say("have the platform define it in `topology.levels`; it has {names}", names=list(levels))
     message = say("the platform defines no topology level `{level}`", level=topology.level)
-    yield document.diagnostic(
-        ERROR, "GPU211", message, path, say("did you mean `{name}`?", name=near) if near else known
-    )
+    yield document.diagnostic(ERROR, "GPU211", message, path, did_you_mean(topology.level, levels) or known)
 
 
 def _several_nodes(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:

@@ -17,7 +17,7 @@ from gpuctl.language.kinds import Job
 from gpuctl.language.mig_profiles import KNOWN_PROFILES, profiles_of
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.settings import Settings
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import did_you_mean
 from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
@@ -28,15 +28,13 @@ def check_gpus(document: Document, model: Job, settings: Settings) -> Iterator[D
     """Yield the diagnostics of the GPUs of a job."""
     resources = model.resources
     if resources.gpu_vendor is not None and resources.gpu_vendor not in settings.gpu_chips:
-        close = nearest(resources.gpu_vendor, settings.gpu_chips)
         yield document.diagnostic(
             ERROR,
             "GPU211",
             say("the platform defines no GPU vendor `{vendor}`", vendor=resources.gpu_vendor),
             ("resources", "gpu-vendor"),
-            say("did you mean `{name}`?", name=close)
-            if close
-            else say("the vendors are {names}", names=list(settings.gpu_chips)),
+            did_you_mean(resources.gpu_vendor, settings.gpu_chips)
+            or say("the vendors are {names}", names=list(settings.gpu_chips)),
         )
     yield from check_device_claim(document, model, settings)
     yield from _gpu_profile(document, model, settings)
@@ -89,12 +87,9 @@ def _gpu_profile(document: Document, model: Job, settings: Settings) -> Iterator
         return
     known = {*KNOWN_PROFILES, *(name for names in settings.profiles.values() for name in names)}
     if not resources.gpu_types and profile not in known:
-        close = nearest(profile, sorted(known))
         message = say("no known GPU can be divided into `{profile}`", profile=profile)
-        hint = (
-            say("did you mean `{name}`?", name=close)
-            if close
-            else say("name it in the platform's `gpu.profiles`, below its GPU type")
+        hint = did_you_mean(profile, sorted(known)) or say(
+            "name it in the platform's `gpu.profiles`, below its GPU type"
         )
         yield document.diagnostic(ERROR, "GPU233", message, _PROFILE, hint)
     yield from illegal_profile(document, profile, resources.gpu_types, settings)

@@ -25,7 +25,7 @@ from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.language.kinds import ALIASES
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import did_you_mean
 
 
 class Loaded:
@@ -173,11 +173,8 @@ def open_platform(
 
 
 def _no_such_cluster(name: str, loaded: Loaded) -> Diagnostic:
-    near = nearest(name, loaded.settings.clusters)
-    hint = (
-        say("did you mean `{name}`?", name=near)
-        if near
-        else say("it defines {clusters}", clusters=[*loaded.settings.clusters])
+    hint = did_you_mean(name, loaded.settings.clusters) or say(
+        "it defines {clusters}", clusters=[*loaded.settings.clusters]
     )
     place = SourceSpan(next(iter(loaded.sources), "platform"), 1, 1, 1, 1)
     return Diagnostic(

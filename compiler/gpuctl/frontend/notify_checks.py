@@ -9,7 +9,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.settings import Settings
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import did_you_mean
 from gpuctl.language.workload import Workload
 
 ERROR = Severity.ERROR
@@ -40,8 +40,7 @@ def check_notify(document: Document, model: Job, settings: Settings) -> Iterator
         yield document.diagnostic(ERROR, "GPU234", message, _PATH, _advice(list(platform.channels)), key=True)
     for index, name in enumerate(notify.channels):
         if name not in platform.channels:
-            near = nearest(name, platform.channels)
-            hint = say("did you mean `{name}`?", name=near) if near else _setting(name)
+            hint = did_you_mean(name, platform.channels) or _setting(name)
             message = say("the platform has no channel `{name}`", name=name)
             yield document.diagnostic(ERROR, "GPU234", message, (*_PATH, "channels", index), hint)
 

@@ -9,7 +9,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import did_you_mean
 
 ERROR = Severity.ERROR
 
@@ -30,8 +30,7 @@ def check_platform(document: Document, versions: tuple[str, ...]) -> Iterator[Di
         yield document.diagnostic(ERROR, "GPU601", message, ("kubernetes", "version"), hint)
     known = Settings(platform).gpu_chips
     if platform.gpu.default is not None and platform.gpu.default not in known:
-        near = nearest(platform.gpu.default, known)
-        hint = say("did you mean `{name}`?", name=near) if near else say("define it in `gpu.vendors`")
+        hint = did_you_mean(platform.gpu.default, known) or say("define it in `gpu.vendors`")
         message = say("gpu.default `{name}` is not a known vendor", name=platform.gpu.default)
         yield document.diagnostic(ERROR, "GPU211", message, ("gpu", "default"), hint)
     yield from check_allocation(document, Settings(platform))

@@ -15,7 +15,7 @@ from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.pool_document import PoolDocument
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.settings import Settings
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import did_you_mean
 from gpuctl.language.workload import Workload
 from gpuctl.objects.quantities import format_number
 
@@ -108,15 +108,12 @@ def pool_references(
 
 
 def _unknown_pool(document: Document, name: str, pools: Collection[str]) -> Diagnostic:
-    close = nearest(name, pools)
     return document.diagnostic(
         WARNING,
         "GPU401",
         say("the pool `{name}` is declared neither in these documents nor in the platform", name=name),
         ("resources", "pool"),
-        say("did you mean `{name}`?", name=close)
-        if close
-        else say("compile the job with its pool, or list the pool in platform.yaml"),
+        did_you_mean(name, pools) or say("compile the job with its pool, or list the pool in platform.yaml"),
     )
 
 
@@ -153,8 +150,7 @@ def _as_declared(wanted: Iterable[str], types: Sequence[str]) -> tuple[str, ...]
 
 
 def _unknown_type(document: Document, model: Job, job: Job, declared: DeclaredPool) -> Diagnostic:
-    close = nearest(document.gpu_types[0], declared.types)
-    hint = say("did you mean `{name}`?", name=close) if close else say("it has {names}", names=list(declared.types))
+    hint = did_you_mean(document.gpu_types[0], declared.types) or say("it has {names}", names=list(declared.types))
     asked, all_asked = model.resources, job.resources
     path = ("resources", "gpu-type")
     if asked.pool != all_asked.pool and asked.gpu_type == all_asked.gpu_type:

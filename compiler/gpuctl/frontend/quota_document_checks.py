@@ -9,7 +9,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.language.quota_document import QuotaDocument, QuotaEntry
 from gpuctl.language.sentences import Template, say
 from gpuctl.language.settings import Settings
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import did_you_mean
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
@@ -126,11 +126,8 @@ def _slices_together(document: Document, entries: Mapping[Path, QuotaEntry]) -> 
 def _entry(document: Document, entry: QuotaEntry, path: Path, settings: Settings) -> Iterator[Diagnostic]:
     for vendor in entry.gpu if isinstance(entry.gpu, dict) else ():
         if vendor not in settings.gpu_chips:
-            close = nearest(vendor, settings.gpu_chips)
-            hint = (
-                say("did you mean `{name}`?", name=close)
-                if close
-                else say("the vendors are {names}", names=list(settings.gpu_chips))
+            hint = did_you_mean(vendor, settings.gpu_chips) or say(
+                "the vendors are {names}", names=list(settings.gpu_chips)
             )
             message = say("the platform defines no GPU vendor `{vendor}`", vendor=vendor)
             yield document.diagnostic(ERROR, "GPU211", message, (*path, "gpu", vendor), hint, key=True)

@@ -16,7 +16,7 @@ from gpuctl.frontend.field_shapes import FreeShape, ListShape, MapShape, ModelSh
 from gpuctl.language.display_text import shorten
 from gpuctl.language.fields import Block
 from gpuctl.language.sentences import Sentence, Template, say
-from gpuctl.language.spelling import fold, nearest
+from gpuctl.language.spelling import did_you_mean, fold
 from gpuctl.language.workload import TEMPLATED_BLOCKS, UNTEMPLATED_FIELDS
 
 ROOTS = ("job", "model", "resources", "service", "environment", "storage", "sweep")
@@ -217,7 +217,6 @@ class _Expander:
             if isinstance(shape, ModelShape):
                 known = shape.fields.get(fold(step))
                 if known is None:
-                    close = nearest(step, shape.keys)
                     if not at:
                         hint = say("write `{{{{{{{{` for a literal `{{{{`")
                         self.fail(
@@ -226,10 +225,8 @@ class _Expander:
                             say("`{written}`: this kind of document has no `{step}`", written=written, step=step),
                             hint,
                         )
-                    hint = (
-                        say("did you mean `{name}`?", name=close)
-                        if close
-                        else say("the fields of {block} are {names}", block=shown, names=list(shape.keys))
+                    hint = did_you_mean(step, shape.keys) or say(
+                        "the fields of {block} are {names}", block=shown, names=list(shape.keys)
                     )
                     self.fail(
                         path,
@@ -323,8 +320,7 @@ def _sweep_hint(name: str, values: dict[str, str] | None) -> Sentence:
     """Return the hint for a parameter that a sweep does not have."""
     if values is None:
         return say("add `sweep: {{{name}: [VALUE, VALUE]}}` to the document", name=name)
-    close = nearest(name, values)
-    return say("did you mean `{name}`?", name=close) if close else say("the parameters are {names}", names=list(values))
+    return did_you_mean(name, values) or say("the parameters are {names}", names=list(values))
 
 
 def _field(shape: ModelShape, key: str, value: Any) -> Any:

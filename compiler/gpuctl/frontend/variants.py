@@ -23,7 +23,7 @@ from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.sentences import Sentence, Template, say
-from gpuctl.language.spelling import fold, nearest
+from gpuctl.language.spelling import did_you_mean, fold
 
 PROFILES = "profiles"
 _IDENTITY = Template("remove it: it identifies the document")
@@ -389,7 +389,4 @@ def _no_target(item: Assignment, names: list[str]) -> Diagnostic:
 
 
 def _did_you_mean(word: str, names: list[str], others: Template) -> Sentence | None:
-    close = nearest(word, names)
-    if close:
-        return say("did you mean `{name}`?", name=close)
-    return say(others, names=names) if names else None
+    return did_you_mean(word, names) or (say(others, names=names) if names else None)

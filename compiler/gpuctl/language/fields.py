@@ -21,7 +21,7 @@ from gpuctl.language.field_errors import field_error
 from gpuctl.language.images import image_problem
 from gpuctl.language.mig_profiles import is_profile, nearest_profile
 from gpuctl.language.sentences import Sentence, Template, say
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import did_you_mean
 
 
 class Scalar(Enum):
@@ -245,12 +245,7 @@ def _data_key(value: str) -> str:
 
 def _pod_field(value: str) -> str:
     if not names.is_pod_field(value):
-        close = nearest(value, names.POD_FIELDS)
-        hint = (
-            say("did you mean `{name}`?", name=close)
-            if close
-            else say("write one of {names}", names=list(names.POD_FIELDS))
-        )
+        hint = did_you_mean(value, names.POD_FIELDS) or say("write one of {names}", names=list(names.POD_FIELDS))
         raise field_error(
             "GPU211", say("`{value}` is not a field of a pod that a variable can read", value=shorten(value)), hint
         )

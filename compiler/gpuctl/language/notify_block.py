@@ -10,7 +10,7 @@ from gpuctl.language.amount_fields import PositiveDuration
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Boolean, DnsLabel, UserKeys, empty_dict, empty_list
 from gpuctl.language.sentences import say
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import did_you_mean
 from gpuctl.objects.durations import parse_duration
 
 ChannelFormat = Literal["json", "slack", "dingtalk", "feishu", "wecom"]
@@ -134,8 +134,7 @@ class NotifySettings(Block):
     def _known(self) -> "NotifySettings":
         for index, name in enumerate(self.default):
             if name not in self.channels:
-                near = nearest(name, self.channels)
-                hint = say("did you mean `{name}`?", name=near) if near else say("add it to `notify.channels`")
+                hint = did_you_mean(name, self.channels) or say("add it to `notify.channels`")
                 raise field_error(
                     "GPU234", say("`{name}` is not one of `notify.channels`", name=name), hint, ("default", index)
                 )

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
 
+from gpuctl.language.sentences import Sentence, say
+
 _MOST_CANDIDATES = 500
 """Maximum number of candidates a word is compared with: a document can have thousands of both."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -34,6 +36,12 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
         by_fold.setdefault(fold(candidate), candidate)
     found = difflib.get_close_matches(fold(word), by_fold, n=1, cutoff=0.6)
     return by_fold[found[0]] if found else None
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> Sentence | None:
+    """Return the hint that names the :func:`nearest` candidate; None if none is similar."""
+    close = nearest(word, candidates)
+    return say("did you mean `{name}`?", name=close) if close else None
 
 
 def spelling_pattern(key: str) -> str:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Check, JobName, Scalar, Text, UserKeys
 from gpuctl.language.sentences import Sentence, say
-from gpuctl.language.spelling import fold, nearest
+from gpuctl.language.spelling import did_you_mean, fold
 from gpuctl.objects.sweep_ends import MOST_SWEEP_JOBS, job_name
 
 _MOST_PRODUCTS = 100_000
@@ -130,12 +130,7 @@ class Sweep(Block):
             place = ("sweep", field, index)
             for name in entry:
                 if name not in names:
-                    close = nearest(name, names)
-                    hint = (
-                        say("did you mean `{name}`?", name=close)
-                        if close
-                        else say("the parameters are {names:few8}", names=names)
-                    )
+                    hint = did_you_mean(name, names) or say("the parameters are {names:few8}", names=names)
                     hint = hint if names else say("add the parameters and their values to `sweep`")
                     raise field_error(
                         "GPU226", say("the sweep has no parameter `{name}`", name=name), hint, (*place, name)

@@ -14,7 +14,7 @@ from gpuctl.api.job_list_answers import JobPage, job_item
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.sentences import request_translation, say
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import did_you_mean
 from gpuctl.reading.jobs.job_facts import read_facts
 from gpuctl.reading.jobs.job_rows import JobFilter, JobTableRow
 from gpuctl.reading.jobs.status import PHASES, WORDS, Status
@@ -122,10 +122,8 @@ def _check_filters(kind: str, status: str, rows: Iterable[JobTableRow]) -> None:
 
 
 def _no_such_value(name: str, text: str, values: Sequence[str]) -> Problem:
-    close = nearest(text, values)
-    hint = say("did you mean `{name}`?", name=close) if close else None
     said = say("{name} must be one of {values}, not `{text}`", name=name, values=[*values], text=visible(text))
-    return Problem(400, said, error="InvalidRequest", hint=hint)
+    return Problem(400, said, error="InvalidRequest", hint=did_you_mean(text, values))
 
 
 @router.get("/jobs/{jobId}", response_model=JobDescription)

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from gpuctl.language.display_text import visible
 from gpuctl.language.sentences import say
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import did_you_mean
 from gpuctl_server.http_problems import Problem
 
 EVERYWHERE = frozenset({"accept"})
@@ -45,17 +45,9 @@ def check_names(given: Iterable[str], known: Collection[str]) -> None:
         shown = visible(name)[:_LONGEST]
         if name not in known and name not in EVERYWHERE:
             own = sorted(set(known) - EVERYWHERE)
-            close = nearest(name, own)
-            hint = (
-                say("did you mean `{name}`?", name=close)
-                if close
-                else say("known are {names}", names=own)
-                if own
-                else say("this path has none")
-            )
-            raise Problem(
-                400, say("the query parameter {name} is unknown", name=shown), error="InvalidRequest", hint=hint
-            )
+            others = say("known are {names}", names=own) if own else say("this path has none")
+            message = say("the query parameter {name} is unknown", name=shown)
+            raise Problem(400, message, error="InvalidRequest", hint=did_you_mean(name, own) or others)
         if name in seen:
             raise Problem(400, say("the query parameter {name} is given twice", name=shown), error="InvalidRequest")
         seen.add(name)

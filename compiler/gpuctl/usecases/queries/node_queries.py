@@ -10,7 +10,7 @@ from gpuctl.hints import NodeLabelsHint
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import did_you_mean
 from gpuctl.objects.api_resources import Key, Object
 from gpuctl.reading.nodes import inventory
 from gpuctl.reading.nodes.gpu_type_rows import GpuType, gpu_types
@@ -194,12 +194,7 @@ def _check_all_have(names: Iterable[str], key: str, having: Container[str], know
     """
     lacking = [name for name in names if name not in having]
     if lacking:
-        close = nearest(key, known)
-        hint = (
-            say("did you mean `{name}`?", name=close)
-            if close
-            else say("{command} lists its labels", command=NodeLabelsHint(lacking[0]))
-        )
+        hint = did_you_mean(key, known) or say("{command} lists its labels", command=NodeLabelsHint(lacking[0]))
         raise NotThere(say("node {names}: no label {key}", names=lacking, key=key), hint)
 
 
