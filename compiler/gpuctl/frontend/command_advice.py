@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 
 from gpuctl.frontend.full_width import ascii_meant
-from gpuctl.frontend.shell import ShellWord, read_command
+from gpuctl.frontend.shell import read_command
+from gpuctl.frontend.shell_lexer import ShellWord
 from gpuctl.language.sentences import Sentence, Template, say
 
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh"})

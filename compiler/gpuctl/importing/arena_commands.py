@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from gpuctl.frontend.shell import NotUnderstood
+from gpuctl.frontend.shell_lexer import NotUnderstood
 from gpuctl.frontend.source import Source
 from gpuctl.importing.arena_options import (
     CLIENT,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpuctl.frontend.shell import NotUnderstood, ShellLexer
+from gpuctl.frontend.shell_lexer import NotUnderstood, ShellLexer
 from gpuctl.importing.import_values import Unreadable
 
 _OPENS = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac", "{": "}"}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuctl.frontend.shell import NotUnderstood
+from gpuctl.frontend.shell_lexer import NotUnderstood
 from gpuctl.importing.slurm.body_syntax import BodyCommand, Statement, statements_of
 from gpuctl.importing.slurm.script_edits import ScriptEdits
 from gpuctl.importing.slurm.text_places import reference

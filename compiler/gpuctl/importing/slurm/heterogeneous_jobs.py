@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gpuctl.frontend.shell import NotUnderstood
+from gpuctl.frontend.shell_lexer import NotUnderstood
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.line_ledger import LineLedger

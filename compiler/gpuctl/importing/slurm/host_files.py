@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuctl.frontend.command_checks import uses_deepspeed
-from gpuctl.frontend.shell import NotUnderstood
+from gpuctl.frontend.shell_lexer import NotUnderstood
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement, statements_of

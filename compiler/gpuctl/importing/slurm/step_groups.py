@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gpuctl.frontend.shell import NotUnderstood
+from gpuctl.frontend.shell_lexer import NotUnderstood
 from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyCommand, Statement, statements_of
 from gpuctl.importing.slurm.command_rules import (
