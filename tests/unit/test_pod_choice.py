@@ -8,7 +8,7 @@ from gpuctl.kube.api_errors import NotThere
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.label_names import GROUP_INDEX, SET_NAME, WORKER_INDEX
 from gpuctl.reading.jobs.job_objects import Identity, Job
-from gpuctl.reading.logs.log_streams import select_pods
+from gpuctl.reading.jobs.pod_selection import select_pods
 
 JOB_NAME, INDEX = "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index"
 

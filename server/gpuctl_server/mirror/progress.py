@@ -12,7 +12,8 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, Object
-from gpuctl.reading.logs.log_streams import has_log, select_container
+from gpuctl.reading.jobs.pod_selection import select_container
+from gpuctl.reading.logs.log_streams import has_log
 from gpuctl_server.mirror.job_board import ListedJob
 
 FRESH = 30.0

@@ -12,7 +12,7 @@ from typing import Any
 
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.pod_specs import REQUIRED, required_node_terms
-from gpuctl.reading.logs.log_streams import DEFAULT_CONTAINER
+from gpuctl.reading.jobs.pod_selection import DEFAULT_CONTAINER
 
 _METADATA = (
     "name",

@@ -17,9 +17,9 @@ from gpuctl.importing.slurm.deepspeed_launcher import convert_deepspeed
 from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
 from gpuctl.importing.slurm.sbatch_options import SlurmOption, read_options
 from gpuctl.importing.slurm.shell_values import word_value
-from gpuctl.importing.slurm.side_by_side import LOOP, OwnGpus, own_gpus
 from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.slurm.srun_options import SrunOptions, SrunStep, exported, step_gpus
+from gpuctl.importing.slurm.step_gpus import LOOP, OwnGpus, own_gpus
 
 _IN_CONTAINER = frozenset({"container-image", "container-name", "environment", "image"})
 _COUNTS = frozenset({"ntasks", "ntasks-per-node"})

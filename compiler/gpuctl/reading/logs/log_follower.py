@@ -19,16 +19,9 @@ from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.scheduled_jobs import is_run
 from gpuctl.objects.workload_state import condition, end_state, has_ended
 from gpuctl.reading.jobs.job_objects import Job, group_by_job, newest_generation
+from gpuctl.reading.jobs.pod_selection import select_container
 from gpuctl.reading.jobs.status import one_line, pod_status
-from gpuctl.reading.logs.log_streams import (
-    ContainerLog,
-    LogBatch,
-    LogOptions,
-    LogProblem,
-    container_state,
-    has_log,
-    select_container,
-)
+from gpuctl.reading.logs.log_streams import ContainerLog, LogBatch, LogOptions, LogProblem, container_state, has_log
 from gpuctl.reading.logs.log_streams import waiting_text as why_waiting
 from gpuctl.reading.logs.log_tail import LogTail, TailEnded, TailInterruption, TailMessage, put_unless_stopped
 

@@ -6,7 +6,7 @@ import heapq
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -15,15 +15,13 @@ from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, Not
 from gpuctl.kube.response_streams import ResponseStream
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
-from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, labels_of
-from gpuctl.objects.role_jobs import role_of
-from gpuctl.objects.workload_state import gets_requests, has_ended
-from gpuctl.reading.jobs.job_objects import INDEX, JOB_LABELS, Identity, Job
+from gpuctl.objects.api_resources import RESOURCES, Key, Object
+from gpuctl.objects.workload_state import has_ended
+from gpuctl.reading.jobs.job_objects import Identity
+from gpuctl.reading.jobs.pod_selection import select_container
 from gpuctl.reading.jobs.status import pod_status
 from gpuctl.reading.logs.log_parsing import LogLine, Position, instant, parse
 
-DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
-_POD_INDEX = "apps.kubernetes.io/pod-index"
 _TRIES = 8
 _PAUSE = 0.3
 _SILENT_NODE = re.compile(r"(?:dial|read) tcp [^ ]*: (?:connect: )?(.*?)\s*$|(context deadline exceeded|i/o timeout)")
@@ -170,77 +168,6 @@ class ContainerLog:
                     raise
                 time.sleep(_PAUSE * failures)
                 first = self.read()
-
-
-def select_pods(job: Job, text: str | None) -> list[Object]:
-    """Return the pods of a job, or only the one that ``text`` means.
-
-    :param text: a pod's name, its index in the job, its role, its role and index as ``worker-1``, or the end or middle
-        of its name as `logs` prints it. If several pods have one index, as after retries, the newest is returned.
-    :raises NotThere: no pod or several pods match.
-    """
-    if text is None:
-        return job.pods
-    wanted = text.rpartition("/")[2]
-    tests: tuple[Callable[[Object, str], bool], ...] = (
-        lambda pod, name: name == wanted,
-        lambda pod, name: _index_of(pod) == (wanted.lstrip("0") or "0") if wanted.isdecimal() else False,
-        lambda pod, name: wanted in _names_in_role(pod),
-        lambda pod, name: name.endswith(f"-{wanted}"),
-        lambda pod, name: name.startswith(f"{job.identity.object_name}-{wanted}-"),
-    )
-    for test in tests:
-        found = [pod for pod in job.pods if test(pod, pod["metadata"]["name"])]
-        if found:
-            break
-    places = {(labels_of(pod).get(JOB_LABELS[0]), _index_of(pod)) for pod in found}
-    if len(found) > 1 and len(places) == 1 and places != {(None, None)}:
-        found = found[-1:]
-    if len(found) != 1:
-        title, names = job.identity.title, [pod["metadata"]["name"] for pod in found or job.pods]
-        raise NotThere(
-            say("{job} has several pods {name}", job=title, name=wanted)
-            if found
-            else say("{job} has no pod {name}", job=title, name=wanted),
-            (say("write one of {names}", names=names) if found else say("it has {names}", names=names))
-            if names
-            else say("it has no pods"),
-        )
-    return found
-
-
-def _index_of(pod: Object) -> str | None:
-    """Return the index of a pod of an indexed Job or a StatefulSet, and of a leader that of its replica; None for other
-    pods.
-    """
-    if not gets_requests(pod):
-        return None
-    return labels_of(pod).get(INDEX) or annotations_of(pod).get(INDEX) or labels_of(pod).get(_POD_INDEX)
-
-
-def _names_in_role(pod: Object) -> tuple[str, ...]:
-    """Return the pod's role, and the role with the pod's index; empty without roles."""
-    role = role_of(pod)
-    return () if role is None else (role, f"{role}-{_index_of(pod)}")
-
-
-def select_container(pod: Object, name: str | None) -> str:
-    """Return the named container; without a name the default one by annotation, or the first.
-
-    :raises NotThere: the pod has no such container.
-    """
-    spec = pod["spec"]
-    names = [item["name"] for item in spec["containers"]]
-    others = [item["name"] for item in (spec.get("initContainers") or []) + (spec.get("ephemeralContainers") or [])]
-    if name is None:
-        default = annotations_of(pod).get(DEFAULT_CONTAINER)
-        return str(default if default in names else names[0])
-    if name not in names + others:
-        raise NotThere(
-            say("pod {pod} has no container {name}", pod=pod["metadata"]["name"], name=name),
-            say("it has {names}", names=[*names + others]),
-        )
-    return name
 
 
 def has_log(pod: Object, container: str) -> bool:

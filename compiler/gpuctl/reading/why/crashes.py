@@ -14,8 +14,8 @@ from gpuctl.objects.pod_specs import containers_of
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.workload_state import find_condition
 from gpuctl.reading.jobs.job_objects import INDEX
+from gpuctl.reading.jobs.pod_selection import select_container
 from gpuctl.reading.jobs.status import one_line
-from gpuctl.reading.logs.log_streams import select_container as container_of_log
 from gpuctl.reading.why import log_diagnosis as log
 from gpuctl.reading.why.container_exits import ContainerExit, container_exits
 from gpuctl.reading.why.containers import gpu_driver, no_command
@@ -164,7 +164,7 @@ def _its_log(crash: _Crash) -> Sentence:
     if not evidence.may_read_logs:
         return say("ask a user who may read logs for its output")
     flags = [f"--pod {end.pod}"] if len(evidence.job.pods) > 1 else []
-    if end.container != container_of_log(crash.pod, None):
+    if end.container != select_container(crash.pod, None):
         flags.append(f"-c {end.container}")
     logs = command("logs", evidence, *flags, *(["--previous"] if end.previous else []))
     workload = evidence.job.workload

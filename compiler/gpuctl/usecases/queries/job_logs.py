@@ -10,17 +10,9 @@ from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.jobs.job_lookup import find_job
 from gpuctl.reading.jobs.job_objects import Job
+from gpuctl.reading.jobs.pod_selection import select_container, select_pods
 from gpuctl.reading.logs.log_follower import LogFollower
-from gpuctl.reading.logs.log_streams import (
-    LogBatch,
-    LogOptions,
-    LogProblem,
-    MergedLogs,
-    NoLog,
-    log_sources,
-    select_container,
-    select_pods,
-)
+from gpuctl.reading.logs.log_streams import LogBatch, LogOptions, LogProblem, MergedLogs, NoLog, log_sources
 from gpuctl.reading.why.cause_summary import cause_of
 from gpuctl.usecases.queries.read_context import ReadContext
 

@@ -13,8 +13,7 @@ from gpuctl.kube.port_forwarding import forward_connection
 from gpuctl.objects.api_resources import RESOURCES, Key, Object
 from gpuctl.reading.jobs.job_lookup import find_job
 from gpuctl.reading.jobs.job_objects import Job
-from gpuctl.reading.jobs.running_pod import running_pod
-from gpuctl.reading.logs.log_streams import select_container
+from gpuctl.reading.jobs.pod_selection import running_pod, select_container
 from gpuctl.usecases.queries.read_context import ReadContext
 
 _QUEUED = 128
