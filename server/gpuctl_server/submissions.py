@@ -96,22 +96,11 @@ def compile_documents(
     :raises Problem: 400, 403.
     """
     given = [*([Source(NAME, text)] if text or not sources else ()), *sources]
-    _require_few(len(given))
-    namespace = home_of(service, caller, "\n".join(source.text for source in given), namespace)
-    cluster = None if are_here else cluster_for(service, given)
-    options = DocumentOptions(
-        given,
-        platform=service.platform_source,
-        namespace=namespace,
-        strict=strict,
-        cluster=cluster,
-        variant=variant,
-        are_here=are_here,
-    )
+    options = _options(service, caller, given, namespace, strict=strict, variant=variant, are_here=are_here)
     with _turn(service, caller) as interrupt:
         options = replace(options, interrupt=interrupt)
         wanted = request_for(session, options, planning or PlanOptions(), RunCallbacks())
-    reject_other_clusters(wanted.compilation, cluster)
+    reject_other_clusters(wanted.compilation, options.cluster)
     wanted = replace(
         wanted, request=replace(wanted.request, sees=visible_job_filter(caller)), origin=ApplyOrigin(who=caller.name)
     )
@@ -139,23 +128,40 @@ def compile_to_fit(
     :raises InvalidDocuments: the documents have errors.
     :raises Problem: 400, 403.
     """
-    _require_few(len(sources))
-    cluster = cluster_for(service, sources)
-    home = home_of(service, caller, "\n".join(source.text for source in sources), namespace)
+    options = _options(service, caller, sources, namespace, strict=strict, variant=variant)
     with _turn(service, caller) as interrupt:
-        found = compile_for_fit(
-            sources,
-            platform=service.platform_source,
-            namespace=home,
-            strict=strict,
-            cluster_name=cluster,
-            variant=variant,
-            interrupt=interrupt,
-        )
+        found = compile_for_fit(replace(options, interrupt=interrupt), options.namespace or service.namespace)
     reject_platform(found.compilation.documents)
-    reject_other_clusters(found.compilation, cluster)
+    reject_other_clusters(found.compilation, options.cluster)
     require_document_access(caller, "get", found.compilation.documents, jobs="plans")
     return found
+
+
+def _options(
+    service: Service,
+    caller: Caller,
+    sources: Sequence[Source],
+    namespace: str | None,
+    *,
+    strict: bool,
+    variant: Variant,
+    are_here: bool = False,
+) -> DocumentOptions:
+    """Return the options of a compilation, with the platform and the cluster of the service.
+
+    :raises InvalidOptions: the documents have a placement, and the name of this cluster is unknown.
+    :raises Problem: 400.
+    """
+    _require_few(len(sources))
+    return DocumentOptions(
+        sources,
+        platform=service.platform_source,
+        namespace=home_of(service, caller, "\n".join(source.text for source in sources), namespace),
+        strict=strict,
+        cluster=None if are_here else cluster_for(service, sources),
+        variant=variant,
+        are_here=are_here,
+    )
 
 
 @contextmanager

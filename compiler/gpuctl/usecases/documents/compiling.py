@@ -36,7 +36,7 @@ def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = F
     :raises InvalidDocuments: the documents have errors.
     :raises InvalidOptions: documents have a ``placement``, and the name of this cluster is unknown.
     """
-    result = _compiled(documents, documents.namespace or session.namespace)
+    result = compiled(documents, documents.namespace or session.namespace, embed=True)
     if empty and _is_nothing(result, documents.sources):
         return result
     if not result.ok:
@@ -46,15 +46,23 @@ def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = F
     return result
 
 
-def _compiled(documents: DocumentOptions, namespace: str) -> Compilation:
+def compiled(
+    documents: DocumentOptions,
+    namespace: str,
+    *,
+    embed: bool = False,
+    tolerated: frozenset[str] = frozenset(),
+) -> Compilation:
+    """Compile documents with Node objects and Namespaces; see :func:`gpuctl.compile` for the parameters."""
     return compile(
         documents.sources,
         platform=documents.platform,
         namespace=namespace,
         strict=documents.strict,
         nodes=True,
-        embed=True,
+        embed=embed,
         namespaces=True,
+        tolerated=tolerated,
         directory=documents.directory,
         stdin=documents.stdin,
         cluster=documents.cluster,

@@ -15,9 +15,9 @@ from gpuctl.capacity.fit.job_fit import fit as fit_objects
 from gpuctl.capacity.fit.suggestions import JobName, Suggestion
 from gpuctl.capacity.fit.waiting_fit import fit_waiting as fit_pods
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
-from gpuctl.compilation import Compilation, compile
+from gpuctl.compilation import Compilation
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
-from gpuctl.frontend.document_variant import PLAIN, Variant
+from gpuctl.frontend.document_variant import Variant
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
 from gpuctl.kube.api_errors import ApiError
@@ -29,8 +29,8 @@ from gpuctl.objects.api_resources import key_of
 from gpuctl.objects.label_names import AFTER
 from gpuctl.objects.prerequisites import as_released, prerequisites_of
 from gpuctl.objects.scheduled_jobs import with_runs
-from gpuctl.usecases.documents.change_options import InvalidOptions
-from gpuctl.usecases.documents.compiling import POOL_UNKNOWN
+from gpuctl.usecases.documents.change_options import DocumentOptions, InvalidOptions
+from gpuctl.usecases.documents.compiling import POOL_UNKNOWN, compiled
 from gpuctl.usecases.documents.snapshot_files import read_snapshot, snapshot_limits
 from gpuctl.usecases.fit.fit_suggestions import suggest as look
 
@@ -112,26 +112,27 @@ def fit(
     if cluster is not None and snapshot is not None:
         raise InvalidOptions("give a cluster or a snapshot, not both")
 
-    def compiled(default: str) -> FitDocuments:
-        found = compile_for_fit(
-            sources,
-            platform=platform,
-            namespace=namespace or default,
-            strict=strict,
-            directory=directory,
-            stdin=stdin,
-            cluster_name=cluster_name,
-            variant=Variant(profile, tuple(overrides)),
-        )
+    documents = DocumentOptions(
+        [sources] if isinstance(sources, (str, os.PathLike, Source)) else sources,
+        platform,
+        strict=strict,
+        directory=directory or Path(),
+        stdin=stdin,
+        cluster=cluster_name,
+        variant=Variant(profile, tuple(overrides)),
+    )
+
+    def compiled_in(default: str) -> FitDocuments:
+        found = compile_for_fit(documents, namespace or default)
         diagnosed(found.diagnostics, found.compilation.sources)
         return found
 
     if snapshot is not None:
-        documents = compiled(_SNAPSHOTS_NAMESPACE)
+        judged = compiled_in(_SNAPSHOTS_NAMESPACE)
         found = snapshot if isinstance(snapshot, Snapshot) else read_snapshot(snapshot)
-        return documents.fit(found, suggest=suggest)
+        return judged.fit(found, suggest=suggest)
     with session_of(cluster) as session:
-        return compiled(session.namespace).fit(take_snapshot(session), suggest=suggest)
+        return compiled_in(session.namespace).fit(take_snapshot(session), suggest=suggest)
 
 
 def fit_waiting(
@@ -221,42 +222,18 @@ def _with_prerequisites(answers: Sequence[Fit], compilation: Compilation) -> lis
 
 def _compiled_again(sources: list[Source], platform: Source, namespace: str) -> Compilation | None:
     try:
-        return compile_for_fit(sources, platform=platform, namespace=namespace).compilation
+        return compile_for_fit(DocumentOptions(sources, platform), namespace).compilation
     except InvalidDocuments:
         return None
 
 
-def compile_for_fit(
-    sources: Sequence[str | os.PathLike[str] | Source] | str | os.PathLike[str] | Source,
-    *,
-    platform: str | os.PathLike[str] | Source | None = None,
-    namespace: str,
-    strict: bool = False,
-    directory: Path | None = None,
-    stdin: BinaryIO | None = None,
-    cluster_name: str | None = None,
-    variant: Variant = PLAIN,
-    interrupt: Callable[[], None] = lambda: None,
-) -> FitDocuments:
+def compile_for_fit(documents: DocumentOptions, namespace: str) -> FitDocuments:
     """Compile documents for :meth:`FitDocuments.fit`, without reading a cluster.
 
+    :param namespace: namespace of jobs that name none.
     :raises InvalidDocuments: the documents have errors.
     """
-    result = compile(
-        sources,
-        platform=platform,
-        namespace=namespace,
-        strict=strict,
-        nodes=True,
-        namespaces=True,
-        tolerated=_SETTLED,
-        cluster=cluster_name,
-        profile=variant.profile,
-        overrides=variant.overrides,
-        directory=directory,
-        stdin=stdin,
-        interrupt=interrupt,
-    )
+    result = compiled(documents, namespace, tolerated=_SETTLED)
     return FitDocuments(result, _told(result))
 
 
