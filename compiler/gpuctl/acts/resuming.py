@@ -68,19 +68,19 @@ def resumed_object(session: Session, live: Object, keys: Records) -> Object | No
         if is_active(item):
             # It is in the queue already, even if a mark of an interrupted pause is left.
             return None
-        desired = unsuspended(live)
+        desired = _unsuspended(live)
         as_submitted(desired, item)
         desired["metadata"]["creationTimestamp"] = item["metadata"]["creationTimestamp"]
         return desired
     if is_held(live) and kueue_resources(session) is not None:
-        desired = unsuspended(live)
+        desired = _unsuspended(live)
         release(desired)
         del desired["metadata"]["creationTimestamp"]
         return desired
     if is_scheduled(live):
         return None
     if live["kind"] in TRAININGS:
-        return unsuspended(live) if spec.get("suspend") else None
+        return _unsuspended(live) if spec.get("suspend") else None
     if spec.get("replicas", 1) or keys.paused not in annotations_of(live) or pause_undone_by(live) is not None:
         return None
     return {**live, "spec": {**spec, "replicas": _replicas_before_pause(live, keys)}}
@@ -116,21 +116,26 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
         return PauseResult(key, "resumed", True, say("{be} resumed; {waits}", be=be, waits=waits))
     if key.kind in TRAININGS:
         if not spec.get("suspend"):
-            return _not_paused(session, live, remembered, keys)
+            return _not_paused(session, live, keys)
         # Checked first: afterwards the job's own pods use the quota.
         refusal = _refusal(session, live)
         gone = {**pause_annotations(keys), FINISHED_INDEXES: None}
         patch_version(session, live, gone, spec={"suspend": False})
         return _resumed(key, be, refusal or waits, say("it starts from its beginning, or its last checkpoint"))
-    if spec.get("replicas", 1):
-        return _not_paused(session, live, remembered, keys)
+    return _resume_service(session, live, keys, waits)
+
+
+def _resume_service(session: Session, live: Object, keys: Records, waits: str) -> PauseResult:
+    key, be = key_of(live), verb_of(dry_run=session.dry_run)
+    if (live.get("spec") or {}).get("replicas", 1):
+        return _not_paused(session, live, keys)
     tracker = pause_undone_by(live)
     if tracker is not None:
         raise NotPausable(
             say("{object} is managed by {tracker}, which sets its replicas", object=key, tracker=tracker),
             say("it starts with the next sync of its repository"),
         )
-    if remembered is None:
+    if keys.paused not in annotations_of(live):
         if keys.scales_to_zero in annotations_of(live):
             raise NotPausable(
                 say("{object} is not paused: its autoscaler has scaled it to 0", object=key),
@@ -151,15 +156,13 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
     if not refusal and (waits or queue_of(live)):
         return _resumed(key, be, waits, say(_ADMITTED))
     said = say("{be} resumed with {replicas:replica}", be=be, replicas=count)
-    if refusal:
-        return PauseResult(key, "resumed", True, clauses(said, refusal))
-    return PauseResult(key, "resumed", True, said, "resumed")
+    return PauseResult(key, "resumed", True, clauses(said, refusal), "" if refusal else "resumed")
 
 
 def _resume_schedule(session: Session, live: Object, keys: Records) -> PauseResult:
     key = key_of(live)
     if not live["spec"].get("suspend"):
-        return _not_paused(session, live, annotations_of(live).get(keys.paused), keys)
+        return _not_paused(session, live, keys)
     patch_version(session, live, pause_annotations(keys), spec={"suspend": False})
     # The controller starts the latest missed run, if its deadline has not passed.
     be = verb_of(dry_run=session.dry_run)
@@ -178,9 +181,9 @@ def _resumed(key: Key, be: str, waits: str, otherwise: str) -> PauseResult:
     return PauseResult(key, "resumed", True, message, "" if waits else "resumed")
 
 
-def _not_paused(session: Session, live: Object, remembered: str | None, keys: Records) -> PauseResult:
+def _not_paused(session: Session, live: Object, keys: Records) -> PauseResult:
     """Remove the mark of a pause that another client ended: it would hide replicas from the next apply."""
-    if remembered is not None:
+    if keys.paused in annotations_of(live):
         patch_version(session, live, pause_annotations(keys))
         return PauseResult(
             key_of(live),
@@ -193,7 +196,7 @@ def _not_paused(session: Session, live: Object, remembered: str | None, keys: Re
 
 def _refusal(session: Session, live: Object) -> str:
     """Return the message if a quota refuses a pod of the job now; "" if none does."""
-    going_on = unsuspended(live)
+    going_on = _unsuspended(live)
     step = Step("create", key_of(live), desired=going_on)
     for template, pods in pod_templates(going_on):
         if not pods:
@@ -206,7 +209,7 @@ def _refusal(session: Session, live: Object) -> str:
     return ""
 
 
-def unsuspended(live: Object) -> Object:
+def _unsuspended(live: Object) -> Object:
     desired = copy.deepcopy(live)
     desired["spec"]["suspend"] = False
     return desired

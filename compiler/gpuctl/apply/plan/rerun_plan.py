@@ -32,44 +32,7 @@ def plan_rerun(
     :raises NotRerunnable: the workload is a service, or has not ended; with ``failed``, it has succeeded.
     """
     key = key_of(workload)
-    if is_scheduled(workload):
-        raise NotRerunnable(
-            say("{job} in {namespace} runs again at its next time", job=title, namespace=key.namespace),
-            say("{command} starts a run now", command=JobHint("run", key.name, key.namespace)),
-        )
-    if key.kind not in ("Job", "JobSet"):
-        raise NotRerunnable(
-            say(
-                "{job} in {namespace} is not a training: it runs until it is deleted",
-                job=title,
-                namespace=key.namespace,
-            ),
-            say(
-                "`kubectl rollout restart {resource}/{name} -n {namespace}` restarts its pods",
-                resource=key.resource.plural,
-                name=key.name,
-                namespace=key.namespace,
-            ),
-        )
-    ended = end_state(workload)
-    if is_waiting(workload, keys):
-        raise NotRerunnable(
-            say(
-                "{job} in {namespace} has not run yet: it waits for {names:few}",
-                job=title,
-                namespace=key.namespace,
-                names=list(prerequisites_of(workload, keys.after)),
-            ),
-            say(
-                "{command} shows what is left; applied without `job.after`, it starts",
-                command=JobHint("why", key.name, key.namespace),
-            ),
-        )
-    if ended is None:
-        raise NotRerunnable(
-            say("{job} in {namespace} has not ended", job=title, namespace=key.namespace),
-            say("it can run again when it has finished, failed or was deleted"),
-        )
+    ended = _end_of(workload, title, keys)
     again = _not_succeeded(workload, title, ended) if failed else ""
     desired = recreatable(workload)
     # Without a request to run, an ended job is recreated suspended; here the user requests a run.
@@ -93,6 +56,53 @@ def plan_rerun(
         if done:
             desired["metadata"]["annotations"] = {**annotations_of(desired), FINISHED_INDEXES: done}
     return Plan([Step("replace", key, reason, desired=desired, live=workload, method="post", title=title)])
+
+
+def _end_of(workload: Object, title: str, keys: Records) -> str:
+    """Return how a training has ended.
+
+    :raises NotRerunnable: it is a service or has a schedule, waits for others, or has not ended.
+    """
+    key = key_of(workload)
+    if is_scheduled(workload):
+        raise NotRerunnable(
+            say("{job} in {namespace} runs again at its next time", job=title, namespace=key.namespace),
+            say("{command} starts a run now", command=JobHint("run", key.name, key.namespace)),
+        )
+    if key.kind not in ("Job", "JobSet"):
+        raise NotRerunnable(
+            say(
+                "{job} in {namespace} is not a training: it runs until it is deleted",
+                job=title,
+                namespace=key.namespace,
+            ),
+            say(
+                "`kubectl rollout restart {resource}/{name} -n {namespace}` restarts its pods",
+                resource=key.resource.plural,
+                name=key.name,
+                namespace=key.namespace,
+            ),
+        )
+    if is_waiting(workload, keys):
+        raise NotRerunnable(
+            say(
+                "{job} in {namespace} has not run yet: it waits for {names:few}",
+                job=title,
+                namespace=key.namespace,
+                names=list(prerequisites_of(workload, keys.after)),
+            ),
+            say(
+                "{command} shows what is left; applied without `job.after`, it starts",
+                command=JobHint("why", key.name, key.namespace),
+            ),
+        )
+    ended = end_state(workload)
+    if ended is None:
+        raise NotRerunnable(
+            say("{job} in {namespace} has not ended", job=title, namespace=key.namespace),
+            say("it can run again when it has finished, failed or was deleted"),
+        )
+    return ended
 
 
 def _not_succeeded(workload: Object, title: str, ended: str) -> str:

@@ -42,37 +42,12 @@ def plan_scale(workload: Object, title: str, nodes: int, *, has_kueue: bool) -> 
     name = say("{job} in {namespace}", job=title, namespace=key.namespace)
     bounds = _bounds_of(workload, name, title)
     _check_state(workload, name)
-    if not bounds.least <= nodes <= bounds.most:
-        field = "min" if nodes < bounds.least else "max"
-        raise NotScalable(
-            say(
-                "{job} has {least} to {most} nodes, and not {nodes}: torchrun reads the range when it starts",
-                job=name,
-                least=bounds.least,
-                most=bounds.most,
-                nodes=nodes,
-            ),
-            say("set `resources.nodes.{field}` in its document and apply it, which replaces the job", field=field),
-        )
+    _check_range(bounds, name, nodes)
     have = node_count(workload)
     if have == nodes and workload["spec"].get("completions") == nodes:
         return Plan([Step("unchanged", key, say("has {nodes:node} already", nodes=nodes), live=workload, title=title)])
-    is_suspended = bool(workload["spec"].get("suspend"))
-    if has_kueue and queue_of(workload) and not is_held(workload) and not is_suspended:
-        raise NotScalable(
-            say(
-                "{job} runs in Kueue's queue {queue}, which has reserved quota for {nodes:node}: Kueue refuses "
-                "another number until the job is suspended",
-                job=name,
-                queue=queue_of(workload),
-                nodes=have,
-            ),
-            say(
-                "{pause} ends its pods; scale it then, and {resume} starts it from its last checkpoint",
-                pause=JobHint("pause", key.name, key.namespace),
-                resume=JobHint("resume", key.name, key.namespace),
-            ),
-        )
+    if has_kueue:
+        _check_queue(workload, name)
     step = Step(
         "update",
         key,
@@ -155,6 +130,42 @@ def _check_state(workload: Object, name: str) -> None:
         raise NotScalable(say("{object} has {state}", object=name, state=ended_word(ended)), again)
     if workload["metadata"].get("deletionTimestamp"):
         raise NotScalable(say("{object} is being deleted", object=name))
+
+
+def _check_range(bounds: NodeBounds, name: str, nodes: int) -> None:
+    if not bounds.least <= nodes <= bounds.most:
+        field = "min" if nodes < bounds.least else "max"
+        raise NotScalable(
+            say(
+                "{job} has {least} to {most} nodes, and not {nodes}: torchrun reads the range when it starts",
+                job=name,
+                least=bounds.least,
+                most=bounds.most,
+                nodes=nodes,
+            ),
+            say("set `resources.nodes.{field}` in its document and apply it, which replaces the job", field=field),
+        )
+
+
+def _check_queue(workload: Object, name: str) -> None:
+    """Raise NotScalable for a training that runs in a queue of Kueue."""
+    key = key_of(workload)
+    is_suspended = bool(workload["spec"].get("suspend"))
+    if queue_of(workload) and not is_held(workload) and not is_suspended:
+        raise NotScalable(
+            say(
+                "{job} runs in Kueue's queue {queue}, which has reserved quota for {nodes:node}: Kueue refuses "
+                "another number until the job is suspended",
+                job=name,
+                queue=queue_of(workload),
+                nodes=node_count(workload),
+            ),
+            say(
+                "{pause} ends its pods; scale it then, and {resume} starts it from its last checkpoint",
+                pause=JobHint("pause", key.name, key.namespace),
+                resume=JobHint("resume", key.name, key.namespace),
+            ),
+        )
 
 
 def _effect(workload: Object, nodes: int) -> str:
