@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import job_annotations, metadata, selector, workload_labels
 from gpuctl.backend.pod import pod_template
-from gpuctl.backend.service_objects import container_extras, container_ports, pod_extras, startup_seconds
+from gpuctl.backend.service_objects import startup_seconds
 from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
 from gpuctl.language.service_block import ServiceBlock
@@ -27,9 +27,7 @@ def deployment(
     if model.resources.gpu > 0 or model.storage.creates_claim_of_one_node:
         # The default surges first and waits for cards, or a volume, that only the old pods can free.
         spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
-    spec["template"] = pod_template(
-        context, document, model, ports=container_ports(block), extras=container_extras(block), spec=pod_extras(block)
-    )
+    spec["template"] = pod_template(context, document, model)
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

@@ -7,7 +7,6 @@ import copy
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import job_annotations, job_labels, metadata
 from gpuctl.backend.pod import pod_template
-from gpuctl.backend.service_objects import container_extras, container_ports, pod_extras
 from gpuctl.backend.variables import env_value
 from gpuctl.frontend.document import Document
 from gpuctl.language.inference_document import InferenceDocument
@@ -27,15 +26,7 @@ def leader_worker_set(
     It replaces the replicas one by one when the pods change, which is its default. All pods of a replica are created
     again when one of them fails, because the others would wait for its ranks for ever.
     """
-    leader = pod_template(
-        context,
-        document,
-        model,
-        env=_environment(model),
-        ports=container_ports(model.service),
-        extras=container_extras(model.service),
-        spec=pod_extras(model.service),
-    )
+    leader = pod_template(context, document, model, env=_environment(model))
     spec: Object = {} if replicas is None else {"replicas": replicas}
     spec["leaderWorkerTemplate"] = {
         "size": model.resources.nodes,

@@ -9,7 +9,7 @@ from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.notebook_activity import limit_annotations
 from gpuctl.backend.object_metadata import job_annotations, metadata, selector, workload_labels
 from gpuctl.backend.pod import pod_template
-from gpuctl.backend.service_objects import container_extras, container_ports, pod_extras, service_objects
+from gpuctl.backend.service_objects import service_objects
 from gpuctl.frontend.document import Document
 from gpuctl.language.notebook_document import NotebookDocument
 from gpuctl.objects.api_resources import Object
@@ -34,13 +34,6 @@ def lower(context: Context, document: Document, model: NotebookDocument) -> Iter
             "serviceName": service_name(model.job.name),
             "podManagementPolicy": "OrderedReady",
             "selector": {"matchLabels": selector(context, document, model)},
-            "template": pod_template(
-                context,
-                document,
-                model,
-                ports=container_ports(model.service),
-                extras=container_extras(model.service),
-                spec=pod_extras(model.service),
-            ),
+            "template": pod_template(context, document, model),
         },
     }

@@ -19,7 +19,7 @@ from gpuctl.backend.pod_policy import check_policy
 from gpuctl.backend.pod_security import container_security, pod_security
 from gpuctl.backend.pod_topology import topology_annotations
 from gpuctl.backend.pod_volumes import MODEL_CACHE, volumes_and_mounts
-from gpuctl.backend.service_objects import drain_seconds
+from gpuctl.backend.service_objects import container_extras, container_ports, drain_seconds, pod_extras
 from gpuctl.backend.variables import env_source, env_value, env_variable
 from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.platform_restrictions import MODEL_ENV, VISIBLE_DEVICES
@@ -45,7 +45,6 @@ def pod_template(
     *,
     env: list[Object] | None = None,
     ports: list[Object] | None = None,
-    extras: Object | None = None,
     volumes: list[Object] | None = None,
     mounts: list[Object] | None = None,
     spec: Object | None = None,
@@ -54,7 +53,7 @@ def pod_template(
     """Return a PodTemplateSpec.
 
     :param env: variables before the user's own.
-    :param extras: further fields of the container that the kind needs.
+    :param ports: ports of the container besides those of the service block.
     :param volumes: volumes after the document's; ``mounts`` likewise.
     :param spec: further fields of the pod's spec that the kind needs.
     :param name: the workload's name, if it is not the job's.
@@ -69,32 +68,7 @@ def pod_template(
         helpers.insert(0, code_container(context, document, model, resources.get("limits", {})))
     pod_volumes += volumes or []
     pod_mounts += mounts or []
-    container: Object = {"name": MAIN_CONTAINER, "image": model.environment.image, "imagePullPolicy": "IfNotPresent"}
-    if model.environment.command:
-        container["command"] = list(model.environment.command)
-    if model.environment.args:
-        container["args"] = list(model.environment.args)
-    if model.environment.workdir is not None:
-        container["workingDir"] = model.environment.workdir
-    elif model.code is not None:
-        container["workingDir"] = model.code.directory
-    if ports:
-        container["ports"] = ports
-    if model.environment.envFrom:
-        container["envFrom"] = [env_source(source) for source in model.environment.envFrom]
-    variables = _env(context, model, env or [])
-    if variables:
-        container["env"] = variables
-    if resources:
-        container["resources"] = resources
-    if pod_mounts:
-        container["volumeMounts"] = pod_mounts
-    container.update(extras or {})
-    if model.job.on is not None and model.job.on.stop:
-        container["lifecycle"] = {"preStop": {"exec": {"command": list(model.job.on.stop)}}}
-    if model.security is not None and (own := container_security(model.security)):
-        container["securityContext"] = own
-    container["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    container = _main_container(context, model, env or [], ports or [], resources, pod_mounts)
     if model.kind == "notebook" and model.notebook is not None and model.notebook.stop_after is not None:
         helpers.append(activity_container(context, model, container))
 
@@ -104,9 +78,11 @@ def pod_template(
     if pod_volumes:
         pod["volumes"] = pod_volumes
     pod.update(spec or {})
+    block = service_of(model)
+    if block is not None:
+        pod.update(pod_extras(block))
     if model.job.grace is not None:
         pod["terminationGracePeriodSeconds"] = parse_duration(model.job.grace)
-    block = service_of(model)
     if block is not None and (drain := drain_seconds(block)) is not None:
         # The hook's time counts.
         pod["terminationGracePeriodSeconds"] = drain + pod.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
@@ -129,6 +105,43 @@ def pod_template(
     if annotations:
         template["annotations"] = annotations
     return {"metadata": template, "spec": pod}
+
+
+def _main_container(
+    context: Context, model: Job, env: list[Object], ports: list[Object], resources: Object, mounts: list[Object]
+) -> Object:
+    """Return the container of the job's program."""
+    container: Object = {"name": MAIN_CONTAINER, "image": model.environment.image, "imagePullPolicy": "IfNotPresent"}
+    if model.environment.command:
+        container["command"] = list(model.environment.command)
+    if model.environment.args:
+        container["args"] = list(model.environment.args)
+    if model.environment.workdir is not None:
+        container["workingDir"] = model.environment.workdir
+    elif model.code is not None:
+        container["workingDir"] = model.code.directory
+    block = service_of(model)
+    if block is not None:
+        ports = [*ports, *container_ports(block)]
+    if ports:
+        container["ports"] = ports
+    if model.environment.envFrom:
+        container["envFrom"] = [env_source(source) for source in model.environment.envFrom]
+    variables = _env(context, model, env)
+    if variables:
+        container["env"] = variables
+    if resources:
+        container["resources"] = resources
+    if mounts:
+        container["volumeMounts"] = mounts
+    if block is not None:
+        container.update(container_extras(block))
+    if model.job.on is not None and model.job.on.stop:
+        container["lifecycle"] = {"preStop": {"exec": {"command": list(model.job.on.stop)}}}
+    if model.security is not None and (own := container_security(model.security)):
+        container["securityContext"] = own
+    container["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    return container
 
 
 def _check_signal(context: Context, document: Document, model: Job, pod: Object) -> None:
