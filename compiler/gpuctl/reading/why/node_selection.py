@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
 from gpuctl.language.names import DEFAULT_POOL
@@ -124,48 +125,62 @@ def _gpu_type(pending: PendingPods) -> Finding | None:
         fix = Sentence(f"`resources.pool: {next(iter(elsewhere))}`")
         return pending.finding("node-selector", clauses(*parts), numbers, fix)
     if others:
-        label, value = next(iter(others.values()))
-        nodes = [name for name, other in others.items() if other == (label, value)]
-        few = nodes[:_LISTED]
-        parts.append(
+        said, fix, more = _by_another_label(pending, key, first, others, holders)
+        return pending.finding("node-selector", clauses(*parts, *said), {**numbers, **more}, fix)
+    fix = _type_to_ask_for(gpus, key, first, holders)
+    return pending.finding("node-selector", clauses(*parts), numbers, fix)
+
+
+def _by_another_label(
+    pending: PendingPods, key: str, wanted: str, others: Mapping[str, tuple[str, str]], holders: Sequence[NodeInfo]
+) -> tuple[list[Sentence], Sentence, dict[str, object]]:
+    """Return what is said of nodes that name the type in a label on which jobs do not select, the fix, and numbers.
+
+    :param others: node -> that label and its value.
+    """
+    label, value = next(iter(others.values()))
+    nodes = [name for name, other in others.items() if other == (label, value)]
+    said = [
+        say(
+            "{nodes:few4} {number:has/have} it by the label {label}, and `resources.gpu-type` selects nodes by {key}",
+            nodes=nodes,
+            number=len(nodes),
+            label=f"{label}={value}",
+            key=key,
+        )
+    ]
+    fix = say(
+        "`{command}`, or in platform.yaml `{setting}`",
+        command=f"gpuctl label node {' '.join(nodes[:_LISTED])} {key}={wanted}",
+        setting=f"gpu: {{types: {{{wanted}: {{{label}: {value}}}}}}}",
+    )
+    found = other_vendor(pending, [node_info for node_info in holders if node_info.node.name in nodes])
+    if found is not None and len(found[2]) == len(nodes):
+        said.append(
             say(
-                "{nodes:few4} {number:has/have} it by the label {label}, and `resources.gpu-type` selects nodes by "
-                "{key}",
-                nodes=nodes,
+                "{number:it has/they have} {resource}, which the job does not ask for",
                 number=len(nodes),
-                label=f"{label}={value}",
-                key=key,
+                resource=found[1],
             )
         )
-        fix = say(
-            "`{command}`, or in platform.yaml `{setting}`",
-            command=f"gpuctl label node {' '.join(few)} {key}={first}",
-            setting=f"gpu: {{types: {{{first}: {{{label}: {value}}}}}}}",
-        )
-        found = other_vendor(pending, [node_info for node_info in holders if node_info.node.name in nodes])
-        if found is not None and len(found[2]) == len(nodes):
-            parts.append(
-                say(
-                    "{number:it has/they have} {resource}, which the job does not ask for",
-                    number=len(nodes),
-                    resource=found[1],
-                )
-            )
-            fix = say("`resources.gpu-vendor: {vendor}`, and {fix}", vendor=found[0], fix=fix)
-        numbers |= {"label": label, "labelledNodes": nodes}
-        return pending.finding("node-selector", clauses(*parts), numbers, fix)
+        fix = say("`resources.gpu-vendor: {vendor}`, and {fix}", vendor=found[0], fix=fix)
+    return said, fix, {"label": label, "labelledNodes": nodes}
+
+
+def _type_to_ask_for(gpus: PlatformGpus, key: str, wanted: str, holders: Sequence[NodeInfo]) -> Sentence:
+    """Return the advice to ask for a type that the nodes have, or to label nodes without one."""
     untyped = [node_info.node.name for node_info in holders if not gpus.labels(_node(node_info))]
     labelled = Counter(node_info.node.labels[key] for node_info in holders if node_info.node.labels.get(key))
-    alike = Counter({name: number for name, number in labelled.items() if _names_type(name, first)})
+    alike = Counter({name: number for name, number in labelled.items() if _names_type(name, wanted)})
     offered = (alike or labelled).most_common(1)
     fix = Sentence("".join(f"`resources.gpu-type: {name}`" for name, _ in offered))
     if untyped:
-        label = f"{key}={first}"
+        label = f"{key}={wanted}"
         way = say("label the nodes that have it: `gpuctl label node {node} {label}`", node=untyped[0], label=label)
         fix = say("{fix}, or {way}", fix=fix, way=way) if offered else way
     elif not offered:
         fix = say("another `resources.gpu-type`: `gpuctl get gpu-types` shows what nodes have")
-    return pending.finding("node-selector", clauses(*parts), numbers, fix)
+    return fix
 
 
 def _labels_like(gpus: PlatformGpus, node_info: NodeInfo, wanted: str) -> list[tuple[str, str]]:
