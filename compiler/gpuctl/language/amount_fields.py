@@ -192,13 +192,13 @@ def _count_or_percent(value: str) -> str:
     return value
 
 
-Quantity = Annotated[str, Scalar.TEXT, Check(check_quantity)]
-PositiveQuantity = Annotated[str, Scalar.TEXT, Check(_positive_quantity)]
-Memory = Annotated[str, Scalar.TEXT, Check(_memory)]
-DeviceCount = Annotated[str, Scalar.TEXT, Check(_device_count)]
-Share = Annotated[str, Scalar.TEXT, Check(_share)]
-GpuMemory = Annotated[str, Scalar.TEXT, Check(_gpu_memory)]
-Duration = Annotated[str, Scalar.TEXT, Check(_duration)]
-PositiveDuration = Annotated[str, Scalar.TEXT, Check(_positive_duration)]
-Percentage = Annotated[str, Scalar.TEXT, Check(_percentage)]
-CountOrPercent = Annotated[str, Scalar.TEXT, Check(_count_or_percent)]
+Quantity = Annotated[str, Scalar.TEXT, Check(check_quantity, "Kubernetes quantity")]
+PositiveQuantity = Annotated[str, Scalar.TEXT, Check(_positive_quantity, "Kubernetes quantity > 0")]
+Memory = Annotated[str, Scalar.TEXT, Check(_memory, "Kubernetes quantity >= 4Mi")]
+DeviceCount = Annotated[str, Scalar.TEXT, Check(_device_count, "number > 0, true or false")]
+Share = Annotated[str, Scalar.TEXT, Check(_share, "GPU memory or fraction of a card")]
+GpuMemory = Annotated[str, Scalar.TEXT, Check(_gpu_memory, "minimum of memory")]
+Duration = Annotated[str, Scalar.TEXT, Check(_duration, "duration")]
+PositiveDuration = Annotated[str, Scalar.TEXT, Check(_positive_duration, "duration > 0")]
+Percentage = Annotated[str, Scalar.TEXT, Check(_percentage, "percentage")]
+CountOrPercent = Annotated[str, Scalar.TEXT, Check(_count_or_percent, "number or percentage")]

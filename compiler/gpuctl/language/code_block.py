@@ -57,9 +57,9 @@ def _printable(value: str) -> str:
     return value
 
 
-GitUrl = Annotated[str, Scalar.TEXT, Check(_git_url)]
-GitRef = Annotated[str, Scalar.TEXT, Check(_git_ref)]
-CodePath = Annotated[RelativePath, Check(_printable)]
+GitUrl = Annotated[str, Scalar.TEXT, Check(_git_url, "address of a git repository")]
+GitRef = Annotated[str, Scalar.TEXT, Check(_git_ref, "commit, branch or tag")]
+CodePath = Annotated[RelativePath, Check(_printable, "relative path")]
 
 
 def _local_path(value: str) -> str:
@@ -77,8 +77,8 @@ def _sha256(value: str) -> str:
     return value
 
 
-LocalPath = Annotated[NonEmpty, Check(_local_path)]
-Sha256 = Annotated[str, Scalar.TEXT, Check(_sha256)]
+LocalPath = Annotated[NonEmpty, Check(_local_path, "path relative to this file")]
+Sha256 = Annotated[str, Scalar.TEXT, Check(_sha256, "SHA-256 of 64 digits")]
 
 
 class Code(Block):

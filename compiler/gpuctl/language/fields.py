@@ -7,6 +7,7 @@ Every type is ``Annotated`` with a :class:`Scalar`, which defines how the binder
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Annotated, Any
@@ -34,12 +35,15 @@ class Scalar(Enum):
     FREE = "free"
 
 
+@dataclass(frozen=True)
 class Check(AfterValidator):
-    """A validator that returns its value unchanged.
+    """A validator that returns its value unchanged. ``name``: the type of the values that pass it, in words.
 
     Pydantic inspects the signature of every validator. These all take one value; declaring that saves a tenth of the
     time of a cold start.
     """
+
+    name: str
 
     def __get_pydantic_core_schema__(self, source_type: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         return core_schema.no_info_after_validator_function(self.func, handler(source_type))  # type: ignore[arg-type]
@@ -328,29 +332,29 @@ def _no_nul(value: str) -> str:
     return value
 
 
-Text = Annotated[str, Scalar.TEXT, Check(_no_nul)]
-NonEmpty = Annotated[str, Scalar.TEXT, Check(_no_nul), Check(_nonempty)]
-JobName = Annotated[str, Scalar.TEXT, Check(_dns_1035)]
-DnsLabel = Annotated[str, Scalar.TEXT, Check(_dns_label)]
-ObjectName = Annotated[str, Scalar.TEXT, Check(_object_name)]
-NamespacedName = Annotated[str, Scalar.TEXT, Check(_namespaced_name)]
-LabelKey = Annotated[str, Scalar.TEXT, Check(_label_key)]
-LabelValue = Annotated[str, Scalar.TEXT, Check(_label_value)]
-RequiredLabelValue = Annotated[str, Scalar.TEXT, Check(_required_label_value)]
-Domain = Annotated[str, Scalar.TEXT, Check(_domain)]
-DataKey = Annotated[str, Scalar.TEXT, Check(_data_key)]
-PodField = Annotated[str, Scalar.TEXT, Check(_pod_field)]
-Server = Annotated[str, Scalar.TEXT, Check(_server)]
-ServerUrl = Annotated[str, Scalar.TEXT, Check(_server_url)]
-Uid = Annotated[str, Scalar.TEXT, Check(_uid)]
-Date = Annotated[str, Scalar.TEXT, Check(_date)]
-TimeZone = Annotated[str, Scalar.TEXT, Check(_time_zone)]
-Cron = Annotated[str, Scalar.TEXT, Check(_cron)]
-EnvName = Annotated[str, Scalar.TEXT, Check(_env_name)]
-PortName = Annotated[str, Scalar.TEXT, Check(_port_name)]
-Capability = Annotated[str, Scalar.TEXT, Check(_capability)]
-GpuProfile = Annotated[str, Scalar.TEXT, Check(_gpu_profile)]
-Image = Annotated[str, Scalar.TEXT, Check(_image)]
+Text = Annotated[str, Scalar.TEXT, Check(_no_nul, "text")]
+NonEmpty = Annotated[Text, Check(_nonempty, "text that is not empty")]
+JobName = Annotated[str, Scalar.TEXT, Check(_dns_1035, "DNS-1035 label")]
+DnsLabel = Annotated[str, Scalar.TEXT, Check(_dns_label, "DNS label")]
+ObjectName = Annotated[str, Scalar.TEXT, Check(_object_name, "Kubernetes object name")]
+NamespacedName = Annotated[str, Scalar.TEXT, Check(_namespaced_name, "NAMESPACE/NAME")]
+LabelKey = Annotated[str, Scalar.TEXT, Check(_label_key, "label key")]
+LabelValue = Annotated[str, Scalar.TEXT, Check(_label_value, "label value")]
+RequiredLabelValue = Annotated[str, Scalar.TEXT, Check(_required_label_value, "label value that is not empty")]
+Domain = Annotated[str, Scalar.TEXT, Check(_domain, "DNS domain")]
+DataKey = Annotated[str, Scalar.TEXT, Check(_data_key, "key of a Secret or ConfigMap")]
+PodField = Annotated[str, Scalar.TEXT, Check(_pod_field, "field of a pod")]
+Server = Annotated[str, Scalar.TEXT, Check(_server, "host name or address")]
+ServerUrl = Annotated[str, Scalar.TEXT, Check(_server_url, "URL of an API server")]
+Uid = Annotated[str, Scalar.TEXT, Check(_uid, "uid")]
+Date = Annotated[str, Scalar.TEXT, Check(_date, "date")]
+TimeZone = Annotated[str, Scalar.TEXT, Check(_time_zone, "time zone")]
+Cron = Annotated[str, Scalar.TEXT, Check(_cron, "cron expression")]
+EnvName = Annotated[str, Scalar.TEXT, Check(_env_name, "environment variable name")]
+PortName = Annotated[str, Scalar.TEXT, Check(_port_name, "port name")]
+Capability = Annotated[str, Scalar.TEXT, Check(_capability, "text that names a capability")]
+GpuProfile = Annotated[str, Scalar.TEXT, Check(_gpu_profile, "MIG profile")]
+Image = Annotated[str, Scalar.TEXT, Check(_image, "container image")]
 Boolean = Annotated[bool, Scalar.BOOLEAN]
 Count = Annotated[int, Scalar.INTEGER, Field(ge=0, le=2**31 - 1)]
 PositiveCount = Annotated[int, Scalar.INTEGER, Field(ge=1, le=2**31 - 1)]

@@ -111,8 +111,8 @@ def _route_path(value: str) -> str:
     return value
 
 
-AbsolutePath = Annotated[str, Scalar.TEXT, Check(_absolute_path)]
-RelativePath = Annotated[str, Scalar.TEXT, Check(_relative_path)]
-FileMode = Annotated[str, Scalar.TEXT, Check(_file_mode)]
-UrlPath = Annotated[str, Scalar.TEXT, Check(_url_path)]
-RoutePath = Annotated[str, Scalar.TEXT, Check(_route_path)]
+AbsolutePath = Annotated[str, Scalar.TEXT, Check(_absolute_path, "absolute path")]
+RelativePath = Annotated[str, Scalar.TEXT, Check(_relative_path, "relative path")]
+FileMode = Annotated[str, Scalar.TEXT, Check(_file_mode, "octal file mode")]
+UrlPath = Annotated[str, Scalar.TEXT, Check(_url_path, "URL path")]
+RoutePath = Annotated[str, Scalar.TEXT, Check(_route_path, "URL path of a route")]

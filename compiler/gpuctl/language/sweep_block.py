@@ -28,7 +28,7 @@ def _parameter_name(value: str) -> str:
     return value
 
 
-ParameterName = Annotated[str, Scalar.TEXT, Check(_parameter_name)]
+ParameterName = Annotated[str, Scalar.TEXT, Check(_parameter_name, "parameter name")]
 Combination = dict[str, str]
 """The values of one job: parameter -> text as written."""
 SweepValues = Annotated[

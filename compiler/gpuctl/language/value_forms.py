@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic.fields import FieldInfo
 
-from gpuctl.language import amount_fields, code_block, fields, path_fields, sweep_block
+from gpuctl.language import amount_fields
 from gpuctl.language.fields import Block, Check, Partial, Scalar
 
 _UNBOUNDED = (-(2**31), 2**31 - 1)
@@ -21,10 +21,11 @@ Checks = tuple[Callable[..., Any], ...]
 
 @dataclass(frozen=True, slots=True)
 class SingleValue:
-    """A single value: its scalar type, the checks of its text, its allowed choices and its range."""
+    """A single value: its scalar type, the checks of its text and what they call it, its choices and its range."""
 
     scalar: Scalar
     checks: Checks = ()
+    name: str = ""
     choices: tuple[str, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
@@ -101,10 +102,12 @@ def _unpacked(metadata: Iterable[Any]) -> Iterator[Any]:
 
 def _single(metadata: tuple[Any, ...]) -> SingleValue:
     scalar = next(item for item in metadata if isinstance(item, Scalar))
-    checks = tuple(item.func for item in metadata if isinstance(item, Check))
+    checks = [item for item in metadata if isinstance(item, Check)]
+    name = checks[-1].name if checks else ""
     lower = [item.ge for item in metadata if hasattr(item, "ge")]
     upper = [item.le for item in metadata if hasattr(item, "le")]
-    return SingleValue(scalar, checks, (), max(lower, default=None), min(upper, default=None))
+    least, most = max(lower, default=None), min(upper, default=None)
+    return SingleValue(scalar, tuple(item.func for item in checks), name, minimum=least, maximum=most)
 
 
 def _merged(options: list[ValueForm]) -> ValueForm:
@@ -127,56 +130,6 @@ def checks_of(alias: Any) -> Checks:
     """Return the checks of one of the types of :mod:`gpuctl.language.fields`. They identify the type."""
     return tuple(item.func for item in typing.get_args(alias) if isinstance(item, Check))
 
-
-TEXT_TYPES: dict[Checks, str] = {
-    checks_of(alias): name
-    for alias, name in (
-        (fields.Text, "text"),
-        (fields.NonEmpty, "text that is not empty"),
-        (fields.JobName, "DNS-1035 label"),
-        (fields.DnsLabel, "DNS label"),
-        (fields.ObjectName, "Kubernetes object name"),
-        (fields.NamespacedName, "NAMESPACE/NAME"),
-        (fields.LabelKey, "label key"),
-        (fields.LabelValue, "label value"),
-        (fields.RequiredLabelValue, "label value that is not empty"),
-        (fields.Domain, "DNS domain"),
-        (fields.DataKey, "key of a Secret or ConfigMap"),
-        (fields.PodField, "field of a pod"),
-        (fields.Server, "host name or address"),
-        (fields.ServerUrl, "URL of an API server"),
-        (fields.Uid, "uid"),
-        (fields.Date, "date"),
-        (fields.TimeZone, "time zone"),
-        (fields.Cron, "cron expression"),
-        (fields.EnvName, "environment variable name"),
-        (fields.PortName, "port name"),
-        (amount_fields.Quantity, "Kubernetes quantity"),
-        (amount_fields.PositiveQuantity, "Kubernetes quantity > 0"),
-        (amount_fields.Memory, "Kubernetes quantity >= 4Mi"),
-        (amount_fields.DeviceCount, "number > 0, true or false"),
-        (amount_fields.Share, "GPU memory or fraction of a card"),
-        (amount_fields.GpuMemory, "minimum of memory"),
-        (amount_fields.Duration, "duration"),
-        (amount_fields.PositiveDuration, "duration > 0"),
-        (amount_fields.Percentage, "percentage"),
-        (path_fields.AbsolutePath, "absolute path"),
-        (path_fields.RelativePath, "relative path"),
-        (code_block.CodePath, "relative path"),
-        (code_block.LocalPath, "path relative to this file"),
-        (code_block.Sha256, "SHA-256 of 64 digits"),
-        (code_block.GitUrl, "address of a git repository"),
-        (code_block.GitRef, "commit, branch or tag"),
-        (path_fields.FileMode, "octal file mode"),
-        (fields.Capability, "text that names a capability"),
-        (fields.GpuProfile, "MIG profile"),
-        (path_fields.UrlPath, "URL path"),
-        (path_fields.RoutePath, "URL path of a route"),
-        (amount_fields.CountOrPercent, "number or percentage"),
-        (fields.Image, "container image"),
-        (sweep_block.ParameterName, "parameter name"),
-    )
-}
 
 QUANTITIES = tuple(
     checks_of(alias)
@@ -208,7 +161,7 @@ def _single_name(single: SingleValue) -> str:
         shown = ", ".join(choice or '""' for choice in single.choices)
         return f"one of {shown}" if len(single.choices) > 1 else f"the text {shown}"
     if single.scalar is Scalar.TEXT:
-        return TEXT_TYPES[single.checks]
+        return single.name
     if single.scalar is Scalar.BOOLEAN:
         return "true or false"
     noun = "whole number" if single.scalar is Scalar.INTEGER else "number"
