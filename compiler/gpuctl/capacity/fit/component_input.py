@@ -11,8 +11,8 @@ from gpuctl.capacity.pods.cluster_model import ClusterModel
 from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.pods.quota_admission import QuotaAdmission
 from gpuctl.capacity.scheduler.cluster_state import ClusterState, PodGroup, initial_state
-from gpuctl.capacity.scheduler.scheduler_model import IncomingPod, NodeInfo
-from gpuctl.capacity.scheduler.suitable_nodes import node_selection_key, scheduling_key
+from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
+from gpuctl.capacity.scheduler.suitable_nodes import scheduling_key
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class ComponentInput:
     """The jobs of a component, the most important first, and its part of the cluster.
 
     ``selectable_nodes`` are all nodes that the jobs select: a change of a job or a node may open them. ``all_nodes``
-    are all nodes of the cluster. The other fields are caches.
+    are all nodes of the cluster. ``balances`` is a cache.
     """
 
     cluster: ClusterModel
@@ -28,9 +28,7 @@ class ComponentInput:
     admissions: list[QuotaAdmission]
     selectable_nodes: list[NodeInfo] = field(default_factory=list)
     all_nodes: list[NodeInfo] = field(default_factory=list)
-    open_nodes: dict[object, list[int]] = field(default_factory=dict)
     balances: dict[object, ResourceBalance] = field(default_factory=dict)
-    start_states: dict[int, ClusterState] = field(default_factory=dict)
 
     @cached_property
     def reported_groups(self) -> list[list[tuple[PodGroup, int]]]:
@@ -51,17 +49,10 @@ class ComponentInput:
 
         :param node_infos: all nodes of the component, in its order.
         """
-        numbers = self.open_to(demand.groups[0][0].incoming) if demand.groups else []
-        return resource_balance(demand, [node_infos[number] for number in numbers])
-
-    def open_to(self, incoming: IncomingPod) -> list[int]:
-        """Return the numbers of the nodes that pass the node rules for a pod."""
-        key = node_selection_key(incoming), str(incoming.tolerations)
-        if key not in self.open_nodes:
-            own = self.cluster.node_infos
-            numbers = {node_info.node.name: index for index, node_info in enumerate(own)}
-            self.open_nodes[key] = [numbers[node_info.node.name] for node_info in eligible_nodes(incoming, own)]
-        return self.open_nodes[key]
+        own = self.cluster.node_infos
+        numbers = {node_info.node.name: index for index, node_info in enumerate(own)}
+        nodes = eligible_nodes(demand.groups[0][0].incoming, own) if demand.groups else []
+        return resource_balance(demand, [node_infos[numbers[node_info.node.name]] for node_info in nodes])
 
     def balance_before(self, demand: Demand) -> ResourceBalance:
         """Return what a job needs and what the nodes have free before any job is created."""
@@ -72,14 +63,11 @@ class ComponentInput:
 
     def start_state(self, priority: int) -> ClusterState:
         """Return the nodes as a first job of a priority finds them, with the nominated pods that it must respect."""
-        promised = [(index, pod) for index, pod in self.cluster.nominated if pod.priority >= priority]
-        # A lower priority sees more nominated pods: the same number means the same pods.
-        if len(promised) not in self.start_states:
-            state = initial_state(self.cluster.node_infos, self.cluster.names_hosts)
-            for index, pod in promised:
+        state = initial_state(self.cluster.node_infos, self.cluster.names_hosts)
+        for index, pod in self.cluster.nominated:
+            if pod.priority >= priority:
                 state = state.put(index, pod)
-            self.start_states[len(promised)] = state
-        return self.start_states[len(promised)]
+        return state
 
 
 def without_unreported(group: PodGroup, resources: frozenset[str]) -> PodGroup:

@@ -78,12 +78,11 @@ def components(cluster: ClusterModel, demands: Sequence[Sequence[PodGroup]], nod
 
 
 class _Residents:
-    """The pods that are on nodes or nominated to one, indexed by labels and anti-affinity."""
+    """The pods that are on nodes or nominated to one, and the nodes of those with anti-affinity, by term."""
 
     def __init__(self, cluster: ClusterModel) -> None:
         self._all = [(index, pod) for index, node_info in enumerate(cluster.node_infos) for pod in node_info.pods]
         self._all += cluster.nominated
-        self._labelled: dict[tuple[str, str], list[tuple[int, PlacedPod]]] | None = None
         self._minding: dict[object, tuple[AffinityTerm, set[int]]] = {}
         for index, pod in self._all:
             for term in pod.anti_affinity:
@@ -92,23 +91,11 @@ class _Residents:
 
     def nodes_that_matter(self, incoming: IncomingPod) -> set[int]:
         """Return the nodes with pods that affect where a pod may run, by its rules or by theirs."""
-        result = {index for term in incoming.terms for index, pod in self._likely(term) if term.matches(pod)}
+        result = {index for term in incoming.terms for index, pod in self._all if term.matches(pod)}
         for term, indices in self._minding.values():
             if term.matches(incoming.pod):
                 result |= indices
         return result
-
-    def _likely(self, term: AffinityTerm) -> Iterable[tuple[int, PlacedPod]]:
-        """Return the pods that a term may match, narrowed by one of its labels."""
-        pair = next(iter(((term.selector or {}).get("matchLabels") or {}).items()), None)
-        if pair is None:
-            return self._all
-        if self._labelled is None:
-            self._labelled = {}
-            for item in self._all:
-                for label in item[1].labels.items():
-                    self._labelled.setdefault(label, []).append(item)
-        return self._labelled.get(pair, ())
 
 
 class _UnionFind:

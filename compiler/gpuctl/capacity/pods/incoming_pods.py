@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 
 from gpuctl.capacity.devices.device_counts import DeviceCounts
 from gpuctl.capacity.pods.pod_deadlines import latest_end
@@ -17,7 +16,6 @@ from gpuctl.capacity.scheduler.scheduler_model import (
     IncomingPod,
     PlacedPod,
     SpreadConstraint,
-    Units,
     units,
 )
 from gpuctl.capacity.scheduler.volume_binding import delayed_claims
@@ -120,8 +118,8 @@ def resident_pod(
     """Return a pod of a snapshot with the devices that it holds."""
     owner, claims = item.get("owner") or {}, item.get("claims") or ()
     sole = single_pod_claims(claims, item["namespace"], snapshot) if claims else ()
-    requests, scored = _counted(tuple(item["requests"].items()), tuple((item.get("scored") or {}).items()))
-    requests = devices.on_node(requests, (item["namespace"], item["name"]), item.get("node", ""))
+    asked = amounts(item["requests"])
+    requests = devices.on_node(units(asked), (item["namespace"], item["name"]), item.get("node", ""))
     return PlacedPod(
         item["namespace"],
         item["name"],
@@ -137,18 +135,9 @@ def resident_pod(
         item.get("priorityClass", ""),
         item.get("hasDeadline", False),
         csi_volumes(claims, item["namespace"], snapshot),
-        scored,
+        _cpu_and_memory({**UNSTATED, **asked, **amounts(item.get("scored"))}),
         latest_end(item, snapshot),
     )
-
-
-@lru_cache(maxsize=4096)
-def _counted(
-    requests: tuple[tuple[str, str], ...], scored: tuple[tuple[str, str], ...]
-) -> tuple[Units, tuple[int, int]]:
-    """Return a pod's requests, and the cpu and memory used to score nodes. Cached: many pods request the same."""
-    asked = amounts(dict(requests))
-    return units(asked), _cpu_and_memory({**UNSTATED, **asked, **amounts(dict(scored))})
 
 
 def _cpu_and_memory(found: Mapping[str, Fraction]) -> tuple[int, int]:
