@@ -11,10 +11,12 @@ from support.missing_parts import missing
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from gpuctl.backend.schema_validation import DEFAULT_VERSION, VERSIONS
+from gpuctl.backend.schema_validation import VERSIONS
+from gpuctl.language.settings import Settings
 from support.go_programs import ProgramMissing
 from support.kubeconform import find_kubeconform, run_kubeconform
 
+DEFAULT_VERSION = Settings().kubernetes_version
 JOB = """\
 apiVersion: batch/v1
 kind: Job

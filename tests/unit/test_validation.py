@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import copy
-import datetime
-import enum
 import json
 import os
 import subprocess
 import sys
 import time
-import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,18 +15,19 @@ from typing import Any
 import pytest
 
 from gpuctl.backend.schema_validation import (
-    DEFAULT_VERSION,
     VERSIONS,
     SchemaValidator,
     Violation,
     schema_validator,
 )
+from gpuctl.language.settings import Settings
 from support.missing_parts import missing
 
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
 
 import kubernetes_schemas
 
+DEFAULT_VERSION = Settings().kubernetes_version
 ObjectPath = tuple[str | int, ...]
 
 POD_SPEC: dict[str, Any] = {
@@ -495,47 +493,6 @@ def test_field_is_unknown_before_its_kubernetes_version() -> None:
     assert [version for version in VERSIONS if not schema_validator(version).check(inside)] == known
 
 
-class Text(str):
-    """A string with attributes, such as a YAML reader may return."""
-
-    __slots__ = ("line",)
-
-
-class Policy(str, enum.Enum):
-    NEVER = "Never"
-
-
-class Number(enum.IntEnum):
-    TWO = 2
-
-
-def test_subclasses_of_json_types_are_accepted() -> None:
-    validator = schema_validator(DEFAULT_VERSION)
-    spec: dict[str, Any] = {
-        "restartPolicy": Policy.NEVER,
-        Text("priority"): Number.TWO,
-        "containers": ({"name": Text("a"), "image": "b"},),
-        "nodeSelector": types.MappingProxyType({Text("a"): Text("b")}),
-    }
-    pod = types.MappingProxyType({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": spec})
-    assert validator.check(pod) == []
-    spec["containers"] = ({"name": Text("a"), Text("imag"): "b"},)
-    assert validator.check(pod) == [
-        Violation(("spec", "containers", 0, "imag"), "unknown field `imag`, did you mean `image`?")
-    ]
-
-
-def test_values_that_are_not_json_are_reported_at_their_path() -> None:
-    obj = changed("Job", ("metadata", "annotations"), {"day": datetime.date(2024, 1, 1), 1: "a"})
-    obj["metadata"]["labels"] = {"a": b"bytes"}
-    expected = "expected a string, a number, a boolean, a list or a mapping, got a value of type"
-    assert schema_validator(DEFAULT_VERSION).check(obj) == [
-        Violation(("metadata", "annotations"), "expected strings as keys, got an integer: `1`"),
-        Violation(("metadata", "annotations", "day"), f"{expected} `date`"),
-        Violation(("metadata", "labels", "a"), f"{expected} `bytes`"),
-    ]
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     "patch",
@@ -719,7 +676,7 @@ def test_import_loads_no_heavy_modules() -> None:
 import sys
 import gpuctl.backend.schema_validation as validation
 heavy = {"deepdiff", "jsonschema", "kubernetes", "kubernetes_validate", "rich"}
-validator = validation.schema_validator(validation.DEFAULT_VERSION)
+validator = validation.schema_validator("1.36")
 assert validator.check({"apiVersion": "v1", "kind": "Namespace"}) == []
 assert not heavy & set(sys.modules)
 """

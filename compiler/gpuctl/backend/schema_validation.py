@@ -27,9 +27,6 @@ from gpuctl.language.spelling import nearest
 VERSIONS: tuple[str, ...] = ("1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
 """Kubernetes versions with schemas, oldest first."""
 
-DEFAULT_VERSION = "1.36"
-"""Version to compile for if the user names none."""
-
 _MOST = 200
 """Maximum number of violations reported per object, and of unknown fields per mapping."""
 
@@ -110,15 +107,8 @@ class SchemaValidator:
 
     def _violations(self, definition: str, value: Any, *, partial: bool) -> list[Violation]:
         validator = self._validator(definition)
-        try:
-            if validator.is_valid(value):
-                return []
-        except ValueError:
-            # The library accepts plain JSON data only: other mappings and subclasses are converted first.
-            strangers: list[Violation] = []
-            value = _plain(value, (), strangers)
-            if strangers:
-                return sorted(strangers, key=_order)
+        if validator.is_valid(value):
+            return []
         errors = list(validator.iter_errors(value))
         mistyped = {tuple(error.instance_path) for error in errors if error.kind.name == "type"}
         found: set[Violation] = set()
@@ -247,32 +237,6 @@ def _inner(places: list[dict[str, Any]], step: str | int) -> Iterator[dict[str, 
             yield inner
 
 
-def _plain(value: Any, path: ObjectPath, strangers: list[Violation]) -> Any:
-    """Return ``value`` as plain dicts, lists and scalars. Values without such a form are added to ``strangers``."""
-    if isinstance(value, str):
-        return str.__str__(value)
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value)
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner, (*path, index), strangers) for index, inner in enumerate(value)]
-    if isinstance(value, Mapping):
-        plain = {}
-        for key, inner in value.items():
-            if isinstance(key, str):
-                plain[str.__str__(key)] = _plain(inner, (*path, key), strangers)
-            else:
-                message = say("expected strings as keys, got {found}: `{key}`", found=_described(key), key=key)
-                strangers.append(Violation(path, message))
-        return plain
-    expected = say("a string, a number, a boolean, a list or a mapping")
-    strangers.append(Violation(path, _expected(expected, value)))
-    return None
-
-
 def _expected(expected: str, value: Any) -> Sentence:
     """Return the message about a value of a wrong type."""
     return say("expected {expected}, got {found}", expected=expected, found=_described(value))
@@ -295,11 +259,7 @@ def _described(value: Any) -> Sentence:
         return say(_NUMBER) if math.isfinite(value) else say("a number that is not finite")
     if isinstance(value, str):
         return say(_STRING)
-    if isinstance(value, Mapping):
-        return say(_MAPPING)
-    if isinstance(value, (list, tuple)):
-        return say(_LIST)
-    return say("a value of type `{type}`", type=type(value).__name__)
+    return say(_MAPPING) if isinstance(value, dict) else say(_LIST)
 
 
 def _choice(words: Sequence[str]) -> Sentence:
