@@ -1,15 +1,14 @@
-"""The shapes that the binder expects at each place of a document, derived once from the models' annotations."""
+"""The shapes that the binder expects at each place of a document, derived once from their forms of value."""
 
 from __future__ import annotations
 
-import types
-import typing
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
-from gpuctl.language.fields import Block, Partial, Scalar, UserKeys
+from gpuctl.language.fields import Block, Scalar
 from gpuctl.language.kinds import model_of
 from gpuctl.language.spelling import fold
+from gpuctl.language.value_forms import ValueForm, form_of, keys_of
 
 _MOST_SPELLINGS = 256
 """Number of spellings cached per block: a document can contain any number."""
@@ -102,41 +101,28 @@ def kind_shape(kind: str) -> ModelShape:
 @cache
 def _model_shape(model: type[Block]) -> ModelShape:
     shape = ModelShape(model, {}, {})
-    for name, info in model.model_fields.items():
-        key = info.alias or name
-        shape.fields[fold(key)] = (key, _shape(info.annotation, tuple(info.metadata)))
+    for key, _ in keys_of(model):
+        shape.fields[fold(key)] = (key, _shape(form_of(model, key)))
     return shape
 
 
-def _shape(annotation: Any, metadata: tuple[Any, ...]) -> Shape:
-    for item in metadata:
-        if isinstance(item, Partial):
-            return PartialShape(item.kind)
-        if isinstance(item, Scalar):
-            return FreeShape() if item is Scalar.FREE else TEXT if item is Scalar.TEXT else ScalarShape(item)
-    origin = typing.get_origin(annotation)
-    arguments = typing.get_args(annotation)
-    if origin is typing.Annotated:
-        return _shape(arguments[0], tuple(arguments[1:]))
-    if origin in (typing.Union, types.UnionType):
-        options = [option for option in arguments if option is not type(None)]
-        if len(options) == 1:
-            return _shape(options[0], metadata)
-        return _union([_shape(option, ()) for option in options])
-    if origin is Literal:
-        return ScalarShape(Scalar.TEXT, tuple(str(choice) for choice in arguments))
-    if origin is list:
-        return ListShape(_shape(arguments[0], ()))
-    if origin is dict:
-        assert any(isinstance(item, UserKeys) for item in metadata) or metadata == (), annotation
-        return MapShape(_shape(arguments[1], ()))
-    if isinstance(annotation, type) and issubclass(annotation, Block):
-        return _model_shape(annotation)
-    raise TypeError(f"no shape for {annotation!r}")
-
-
-def _union(options: list[Shape]) -> UnionShape:
-    scalar = next((option for option in options if isinstance(option, ScalarShape)), None)
-    listed = next((option for option in options if isinstance(option, ListShape)), None)
-    mapping = next((option for option in options if not isinstance(option, (ScalarShape, ListShape))), None)
-    return UnionShape(scalar, listed, mapping)
+def _shape(form: ValueForm) -> Shape:
+    """Return the shape of a form; of a union, one for each kind of YAML node."""
+    scalar: ScalarShape | None = None
+    listed: ListShape | None = None
+    mapping: Shape | None = None
+    if form.single is not None:
+        own = ScalarShape(form.single.scalar, form.single.choices)
+        scalar = TEXT if own == TEXT else own
+    if form.item is not None:
+        listed = ListShape(_shape(form.item))
+    if form.block is not None:
+        mapping = _model_shape(form.block)
+    elif form.partial is not None:
+        mapping = PartialShape(form.partial)
+    elif form.value is not None:
+        mapping = MapShape(_shape(form.value))
+    elif form.free:
+        mapping = FreeShape()
+    options = [option for option in (scalar, listed, mapping) if option is not None]
+    return options[0] if len(options) == 1 else UnionShape(scalar, listed, mapping)

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gpuctl.language.fields import DnsLabel, Partial, UserKeys
+from gpuctl.language.fields import DnsLabel, Partial
 from gpuctl.language.service_block import ServiceBlock
 from gpuctl.language.workload import PROFILES, Workload
 
@@ -16,4 +16,4 @@ class ComputeDocument(Workload):
     service: ServiceBlock = Field(
         default_factory=ServiceBlock, description="Network access to the service, and its replicas."
     )
-    profiles: Annotated[dict[DnsLabel, Annotated[dict[str, Any], Partial("compute")]], UserKeys()] = PROFILES
+    profiles: dict[DnsLabel, Annotated[dict[str, Any], Partial("compute")]] = PROFILES

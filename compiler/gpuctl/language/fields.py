@@ -49,10 +49,6 @@ class Check(AfterValidator):
         return core_schema.no_info_after_validator_function(self.func, handler(source_type))  # type: ignore[arg-type]
 
 
-class UserKeys:
-    """Marks a mapping whose keys users choose; they are taken as written and never folded."""
-
-
 class Partial:
     """Marks a mapping that is a document of ``kind`` in which every field is optional."""
 

@@ -13,7 +13,6 @@ from gpuctl.language.fields import (
     NonEmpty,
     ObjectName,
     RequiredLabelValue,
-    UserKeys,
     empty_dict,
 )
 from gpuctl.language.gpu_share_block import VendorShare
@@ -51,21 +50,19 @@ class GpuBlock(Block):
         description="Vendor of jobs and quotas that name none. Default: nvidia.",
         examples=["ascend"],
     )
-    vendors: Annotated[dict[DnsLabel, Vendor], UserKeys()] = Field(
+    vendors: dict[DnsLabel, Vendor] = Field(
         default_factory=empty_dict,
         description="Vendors in addition to the built-in nvidia, amd, ascend, intel, cambricon, hygon, mthreads, "
         "iluvatar, metax, kunlunxin, enflame, biren and vastai, or in place of them. A vendor only affects jobs that "
         "name it, unless it is the `default`.",
         examples=[{"nvidia": {"resource": "nvidia.com/gpu"}}],
     )
-    types: Annotated[
-        dict[RequiredLabelValue, Annotated[dict[LabelKey, LabelValue | list[LabelValue]], UserKeys()]], UserKeys()
-    ] = Field(
+    types: dict[RequiredLabelValue, dict[LabelKey, LabelValue | list[LabelValue]]] = Field(
         default_factory=empty_dict,
         description="GPU type -> node labels, for clusters with feature discovery's labels instead of gpuctl's.",
         examples=[{"A100-80G": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}}],
     )
-    profiles: Annotated[dict[RequiredLabelValue, list[GpuProfile]], UserKeys()] = Field(
+    profiles: dict[RequiredLabelValue, list[GpuProfile]] = Field(
         default_factory=empty_dict,
         description="GPU type -> MIG profiles, in place of the built-in table (A30, A100, H100, H20, H200, B200, B300, "
         "GB200, GB300, RTX PRO 6000), which recognises a type by its name. Quotas with `gpu` limit the profiles listed "
@@ -79,7 +76,7 @@ class GpuBlock(Block):
         "needs `kubernetes.version` 1.34 or newer.",
         examples=["dra"],
     )
-    classes: Annotated[dict[DnsLabel, ObjectName], UserKeys()] = Field(
+    classes: dict[DnsLabel, ObjectName] = Field(
         default_factory=empty_dict,
         description="Vendor -> DeviceClass of its whole cards, with `allocation: dra`. Built in: nvidia -> "
         "`gpu.nvidia.com`, amd -> `gpu.amd.com`, intel -> `gpu.intel.com`.",
@@ -91,7 +88,7 @@ class GpuBlock(Block):
         "profiles: claims select one by the attribute `profile` of NVIDIA's driver. Default: `mig.nvidia.com`.",
         examples=["mig.nvidia.com"],
     )
-    products: Annotated[dict[RequiredLabelValue, Annotated[list[NonEmpty], Field(min_length=1)]], UserKeys()] = Field(
+    products: dict[RequiredLabelValue, Annotated[list[NonEmpty], Field(min_length=1)]] = Field(
         default_factory=empty_dict,
         description="GPU type -> product names that the driver reports (`productName` in ResourceSlices; Intel's: "
         "`model`), with `allocation: dra`. Claims then select cards by name, and of several types the first with "

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from gpuctl.language.autoscaling_block import Autoscaling
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import Block, Boolean, Count, DnsLabel, NonEmpty, Partial, UserKeys
+from gpuctl.language.fields import Block, Boolean, Count, DnsLabel, NonEmpty, Partial
 from gpuctl.language.resources_block import InferenceResources
 from gpuctl.language.sentences import say
 from gpuctl.language.service_block import ServiceBlock
@@ -55,7 +55,7 @@ class InferenceDocument(Workload):
         default_factory=InferenceService, description="Network access to the model, and its replicas."
     )
     autoscaling: Autoscaling | None = Field(None, description="Number of pods, depending on load.")
-    profiles: Annotated[dict[DnsLabel, Annotated[dict[str, Any], Partial("inference")]], UserKeys()] = PROFILES
+    profiles: dict[DnsLabel, Annotated[dict[str, Any], Partial("inference")]] = PROFILES
 
     @model_validator(mode="after")
     def _share_on_one_card(self) -> "InferenceDocument":

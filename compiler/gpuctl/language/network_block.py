@@ -1,11 +1,9 @@
 """Networks: the ``resources.network`` of a job, and the platform's RDMA devices."""
 
-from typing import Annotated
-
 from pydantic import Field
 
 from gpuctl.language.amount_fields import DeviceCount
-from gpuctl.language.fields import Block, Boolean, EnvName, LabelKey, PositiveCount, Text, UserKeys, empty_dict
+from gpuctl.language.fields import Block, Boolean, EnvName, LabelKey, PositiveCount, Text, empty_dict
 
 
 class Network(Block):
@@ -43,12 +41,12 @@ class RdmaSettings(Block):
         "with SR-IOV.",
         examples=[1],
     )
-    env: Annotated[dict[EnvName, Text], UserKeys()] = Field(
+    env: dict[EnvName, Text] = Field(
         default_factory=empty_dict,
         description="Variables of the program. Those of the document replace them.",
         examples=[{"NCCL_IB_HCA": "mlx5", "NCCL_SOCKET_IFNAME": "eth0"}],
     )
-    annotations: Annotated[dict[LabelKey, Text], UserKeys()] = Field(
+    annotations: dict[LabelKey, Text] = Field(
         default_factory=empty_dict,
         description="Annotations of the pod, such as its networks for Multus.",
         examples=[{"k8s.v1.cni.cncf.io/networks": "infra/rdma-net"}],

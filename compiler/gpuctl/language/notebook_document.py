@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import DnsLabel, Partial, UserKeys
+from gpuctl.language.fields import DnsLabel, Partial
 from gpuctl.language.names import ACTIVITY_CONTAINER
 from gpuctl.language.notebook_block import NotebookLimits
 from gpuctl.language.sentences import say
@@ -23,7 +23,7 @@ class NotebookDocument(Workload):
         description="Limits after which the notebook is paused. Default: none.",
         examples=[{"stop_after": "2h", "max_lifetime": "7d"}],
     )
-    profiles: Annotated[dict[DnsLabel, Annotated[dict[str, Any], Partial("notebook")]], UserKeys()] = PROFILES
+    profiles: dict[DnsLabel, Annotated[dict[str, Any], Partial("notebook")]] = PROFILES
 
     @model_validator(mode="after")
     def _own_container(self) -> "NotebookDocument":

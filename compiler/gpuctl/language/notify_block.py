@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from gpuctl.language.amount_fields import PositiveDuration
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import Block, Boolean, DnsLabel, UserKeys, empty_dict, empty_list
+from gpuctl.language.fields import Block, Boolean, DnsLabel, empty_dict, empty_list
 from gpuctl.language.sentences import say
 from gpuctl.language.spelling import did_you_mean
 from gpuctl.objects.durations import parse_duration
@@ -120,7 +120,7 @@ class Channel(Block):
 class NotifySettings(Block):
     """Channels of notifications (`job.notify`)."""
 
-    channels: Annotated[dict[DnsLabel, Channel], UserKeys(), Field(max_length=50)] = Field(
+    channels: Annotated[dict[DnsLabel, Channel], Field(max_length=50)] = Field(
         default_factory=empty_dict,
         description="Name -> format. The address of the webhook is not part of the platform: it is a secret of the "
         "service.",

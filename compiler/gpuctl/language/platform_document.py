@@ -24,7 +24,6 @@ from gpuctl.language.fields import (
     Server,
     ServerUrl,
     Uid,
-    UserKeys,
     empty_dict,
     empty_list,
 )
@@ -72,7 +71,7 @@ class TrainingBlock(Block):
         "together.",
         examples=["jobset"],
     )
-    queue: Annotated[dict[DnsLabel, RequiredLabelValue], UserKeys()] = Field(
+    queue: dict[DnsLabel, RequiredLabelValue] = Field(
         default_factory=empty_dict,
         description="Pool -> Kueue LocalQueue; adds the label `kueue.x-k8s.io/queue-name` to the pool's trainings.",
         examples=[{"training-pool": "research"}],
@@ -191,7 +190,7 @@ class CodeSettings(Block):
         "repositories over ssh.",
         examples=["registry.example.com/tools/git:2.47"],
     )
-    secrets: Annotated[dict[Server, ObjectName], UserKeys()] = Field(
+    secrets: dict[Server, ObjectName] = Field(
         default_factory=empty_dict,
         description="Host -> Secret with the login for its repositories, for jobs without `code.secret`. The Secret is "
         "that of the job's namespace.",
@@ -279,7 +278,7 @@ class PlatformDocument(Block):
     kubernetes: KubernetesBlock = Field(
         default_factory=KubernetesBlock.model_construct, description="Target Kubernetes version of the output."
     )
-    clusters: Annotated[dict[DnsLabel, ClusterIdentity], UserKeys()] = Field(
+    clusters: dict[DnsLabel, ClusterIdentity] = Field(
         default_factory=empty_dict,
         description="Clusters by name, for `--cluster NAME`: commands then refuse to work on any other cluster.",
         examples=[{"prod": {"server": "https://api.prod.example.com:6443", "context": "prod"}}],
@@ -312,7 +311,7 @@ class PlatformDocument(Block):
     prometheus: NonEmpty | None = Field(
         None, description="URL of the Prometheus that has GPU metrics.", examples=["http://prometheus.monitoring:9090"]
     )
-    prices: Annotated[dict[DnsLabel, Number], UserKeys()] = Field(
+    prices: dict[DnsLabel, Number] = Field(
         default_factory=empty_dict,
         description="Pool -> price of one GPU for one hour.",
         examples=[{"training-pool": 12.5}],

@@ -1,6 +1,6 @@
 """``kind: pool`` (alias ``resource``): the nodes of a pool and their GPUs."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -15,7 +15,6 @@ from gpuctl.language.fields import (
     ObjectName,
     PositiveCount,
     Text,
-    UserKeys,
     empty_dict,
 )
 from gpuctl.language.placement_block import Placement
@@ -67,7 +66,7 @@ class PoolNode(Block):
         description="Number of GPUs of the node. With it gpuctl reports before submission that a job cannot fit.",
         examples=[8],
     )
-    gpu_profiles: Annotated[dict[GpuProfile, Count], UserKeys()] | None = Field(
+    gpu_profiles: dict[GpuProfile, Count] | None = Field(
         None,
         alias="gpu-profiles",
         description="MIG profile -> number of slices of the node's divided cards. `gpu-count` is then the number of "
@@ -94,7 +93,7 @@ class PoolDocument(Block):
     version: Version = Field("v0.1", description="Version of the language.", examples=["v0.1"])
     pool: NamedBlock | None = Field(None, description="Name and description.")
     metadata: NamedBlock | None = Field(None, description="The same as `pool:`.")
-    nodes: Annotated[dict[ObjectName, PoolNode], UserKeys()] = Field(
+    nodes: dict[ObjectName, PoolNode] = Field(
         default_factory=empty_dict,
         description="The pool's nodes, by the name that `kubectl get nodes` shows.",
         examples=[{"node-1": {"gpu-type": "A100-80G", "gpu-count": 8}}],

@@ -1,12 +1,12 @@
 """``kind: quota``: the maximum requests of each user's namespace."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from gpuctl.language.amount_fields import Quantity
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import Block, Count, DnsLabel, GpuProfile, PositiveCount, RequiredLabelValue, UserKeys
+from gpuctl.language.fields import Block, Count, DnsLabel, GpuProfile, PositiveCount, RequiredLabelValue
 from gpuctl.language.placement_block import Placement
 from gpuctl.language.pool_document import NamedBlock, check_header, same_meaning
 from gpuctl.language.sentences import say
@@ -19,12 +19,12 @@ class QuotaEntry(Block):
 
     cpu: Quantity | None = Field(None, description="CPU cores requested.", examples=["64"])
     memory: Quantity | None = Field(None, description="Memory requested.", examples=["256Gi"])
-    gpu: Count | Annotated[dict[DnsLabel, Count], UserKeys()] | None = Field(
+    gpu: Count | dict[DnsLabel, Count] | None = Field(
         None,
         description="GPUs requested: a number for the platform's default vendor, or a mapping `vendor: number`.",
         examples=[8],
     )
-    gpu_profiles: Annotated[dict[GpuProfile, Count], UserKeys()] | None = Field(
+    gpu_profiles: dict[GpuProfile, Count] | None = Field(
         None,
         alias="gpu-profiles",
         description="MIG profile -> number of slices. Profiles that are not named have no limit, or 0 if the platform "
@@ -32,7 +32,7 @@ class QuotaEntry(Block):
         "profiles together.",
         examples=[{"1g.10gb": 14}],
     )
-    gpu_types: Annotated[dict[RequiredLabelValue, Count], UserKeys()] | None = Field(
+    gpu_types: dict[RequiredLabelValue, Count] | None = Field(
         None,
         alias="gpu-types",
         description="GPU type -> number of GPUs, in place of `gpu`. A job that names no type gets the first with room; "
@@ -70,12 +70,12 @@ class QuotaDocument(Block):
     version: Version = Field("v0.1", description="Version of the language.", examples=["v0.1"])
     quota: NamedBlock | None = Field(None, description="Name and description.")
     metadata: NamedBlock | None = Field(None, description="The same as `quota:`.")
-    users: Annotated[dict[DnsLabel, QuotaEntry], UserKeys()] | None = Field(
+    users: dict[DnsLabel, QuotaEntry] | None = Field(
         None,
         description="User -> maximum requests; a user's name is the name of a namespace.",
         examples=[{"zhang-san": {"cpu": "64", "memory": "256Gi", "gpu": 8}}],
     )
-    namespace: Annotated[dict[DnsLabel, QuotaEntry], UserKeys()] | None = Field(
+    namespace: dict[DnsLabel, QuotaEntry] | None = Field(
         None, description="The same as `users:`.", examples=[{"team-nlp": {"gpu": 8}}]
     )
     default: QuotaEntry | None = Field(None, description="Values of the fields that an entry leaves out.")

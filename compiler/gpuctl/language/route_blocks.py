@@ -1,7 +1,5 @@
 """Routes: the ``service.route`` of a job, and the platform's controller of routes."""
 
-from typing import Annotated
-
 from pydantic import Field, model_validator
 
 from gpuctl.language.field_errors import field_error
@@ -14,7 +12,6 @@ from gpuctl.language.fields import (
     NamespacedName,
     ObjectName,
     Text,
-    UserKeys,
     empty_dict,
 )
 from gpuctl.language.path_fields import RoutePath
@@ -59,7 +56,7 @@ class RouteSettings(Block):
         "of the Ingress controller.",
         examples=["wildcard-tls"],
     )
-    annotations: Annotated[dict[LabelKey, Text], UserKeys()] = Field(
+    annotations: dict[LabelKey, Text] = Field(
         default_factory=empty_dict,
         description="Annotations of routes, which controllers read.",
         examples=[{"cert-manager.io/cluster-issuer": "letsencrypt"}],

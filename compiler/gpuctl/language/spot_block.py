@@ -4,13 +4,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gpuctl.language.fields import Block, LabelKey, RequiredLabelValue, UserKeys
+from gpuctl.language.fields import Block, LabelKey, RequiredLabelValue
 
 
 class SpotSettings(Block):
     """Labels and taint of spot nodes, which the provider may take away at any time."""
 
-    labels: Annotated[dict[LabelKey, RequiredLabelValue], Field(min_length=1), UserKeys()] = Field(
+    labels: Annotated[dict[LabelKey, RequiredLabelValue], Field(min_length=1)] = Field(
         description="Labels by which spot nodes are selected.", examples=[{"cloud.google.com/gke-spot": "true"}]
     )
     taint: LabelKey | None = Field(

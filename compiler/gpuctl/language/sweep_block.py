@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import Block, Check, JobName, Scalar, Text, UserKeys
+from gpuctl.language.fields import Block, Check, JobName, Scalar, Text
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.spelling import did_you_mean, fold
 from gpuctl.objects.sweep_ends import MOST_SWEEP_JOBS, job_name
@@ -31,16 +31,14 @@ def _parameter_name(value: str) -> str:
 ParameterName = Annotated[str, Scalar.TEXT, Check(_parameter_name, "parameter name")]
 Combination = dict[str, str]
 """The values of one job: parameter -> text as written."""
-SweepValues = Annotated[
-    dict[ParameterName, Text | list[Text | Annotated[dict[ParameterName, Text], UserKeys()]]], UserKeys()
-]
+SweepValues = dict[ParameterName, Text | list[Text | dict[ParameterName, Text]]]
 
 
 class Membership(Block):
     """The place of a job in a sweep."""
 
     name: JobName = Field(description="Name of the sweep.", examples=["tune"])
-    values: Annotated[dict[ParameterName, Text], UserKeys()] = Field(
+    values: dict[ParameterName, Text] = Field(
         description="The job's value of each parameter, as `get jobs --sweep` shows it.",
         examples=[{"lr": "1e-5", "seed": "1"}],
     )

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from gpuctl.language.amount_fields import Duration, PositiveDuration
 from gpuctl.language.array_block import Array, ArraySize
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import Count, Cron, DnsLabel, JobName, Partial, Port, PositiveCount, UserKeys, empty_list
+from gpuctl.language.fields import Count, Cron, DnsLabel, JobName, Partial, Port, PositiveCount, empty_list
 from gpuctl.language.resources_block import TrainingResources
 from gpuctl.language.role_block import Role, check_roles
 from gpuctl.language.schedule_block import Schedule
@@ -21,7 +21,7 @@ DEFAULT_MASTER_PORT = 29500
 MOST_PREREQUISITES = 100
 Prerequisites = (
     Annotated[list[JobName], Field(min_length=1, max_length=MOST_PREREQUISITES)]
-    | Annotated[dict[JobName, Literal["ok", "any", "failed"]], UserKeys(), Field(max_length=MOST_PREREQUISITES)]
+    | Annotated[dict[JobName, Literal["ok", "any", "failed"]], Field(max_length=MOST_PREREQUISITES)]
 )
 
 
@@ -125,7 +125,7 @@ class TrainingDocument(Workload):
         "Default: all roles.",
         examples=[["head"]],
     )
-    profiles: Annotated[dict[DnsLabel, Annotated[dict[str, Any], Partial("training")]], UserKeys()] = PROFILES
+    profiles: dict[DnsLabel, Annotated[dict[str, Any], Partial("training")]] = PROFILES
 
     def in_role(self, role: Role) -> "TrainingDocument":
         """Return the training as the pods of one role run it."""

@@ -1,7 +1,7 @@
 """The platform's ``usage``: prices of GPU-hours, and idle jobs."""
 
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -15,7 +15,6 @@ from gpuctl.language.fields import (
     Number,
     RequiredLabelValue,
     TimeZone,
-    UserKeys,
     empty_dict,
     empty_list,
 )
@@ -31,7 +30,7 @@ class PriceChange(Block):
         "hour (UTC) after it.",
         examples=["2026-10-01"],
     )
-    models: Annotated[dict[RequiredLabelValue, Number], UserKeys()] = Field(
+    models: dict[RequiredLabelValue, Number] = Field(
         description="GPU type -> price of one GPU for one hour. Types that are left out keep their price.",
         examples=[{"A100-80G": 11}],
     )
@@ -41,7 +40,7 @@ class UsagePrices(Block):
     """Prices of GPUs, for usage reports."""
 
     currency: NonEmpty | None = Field(None, description="Currency of the prices, as reports show it.", examples=["CNY"])
-    models: Annotated[dict[RequiredLabelValue, Number], UserKeys()] = Field(
+    models: dict[RequiredLabelValue, Number] = Field(
         default_factory=empty_dict,
         description="GPU type -> price of one GPU for one hour. The cost of a type without a price is unknown, not 0.",
         examples=[{"A100-80G": 12.5}],

@@ -1,6 +1,6 @@
 """The ``job:`` block of every workload, and the fields that all workload documents share."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -17,7 +17,6 @@ from gpuctl.language.fields import (
     LabelKey,
     LabelValue,
     Text,
-    UserKeys,
     empty_dict,
     empty_list,
 )
@@ -103,12 +102,12 @@ class JobBlock(Block):
     description: Text | None = Field(
         None, description="Free text about the job; kept as an annotation.", examples=["Nightly fine-tuning"]
     )
-    labels: Annotated[dict[LabelKey, LabelValue], UserKeys()] = Field(
+    labels: dict[LabelKey, LabelValue] = Field(
         default_factory=empty_dict,
         description="Labels added to the workload and its pods. Keys reserved for the platform are rejected.",
         examples=[{"team": "nlp"}],
     )
-    annotations: Annotated[dict[LabelKey, Text], UserKeys()] = Field(
+    annotations: dict[LabelKey, Text] = Field(
         default_factory=empty_dict,
         description="Annotations added to the workload and its pods. Keys reserved for the platform are rejected.",
         examples=[{"example.com/owner": "zhang@example.com"}],
