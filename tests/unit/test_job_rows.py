@@ -1,10 +1,12 @@
-"""Rows of jobs as JSON and back: a new field must not be lost on the way."""
+"""Rows of jobs as JSON and back: a new field must not be lost on the way. Models take fields by their names."""
 
 from __future__ import annotations
 
 import inspect
 
+from gpuctl.api.difference_answers import ImpactEnded
 from gpuctl.api.job_list_answers import JobFields, ListedPod
+from gpuctl.apply.plan.jobs_stopped_by_change import StoppedJob
 from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.reading.jobs.status import Status
@@ -40,3 +42,17 @@ def test_each_field_of_a_row_is_in_the_answer() -> None:
     shown = set(ListedPod.model_fields)
     assert set(JobTableRow._fields) - shown == {"identity", "state", "pools"}
     assert set(JobFields.model_fields) <= derived | set(JobTableRow._fields)
+
+
+def test_a_model_takes_attributes_of_its_source_by_name() -> None:
+    job = StoppedJob("training", "team-a", "sft", "replaced", "another image", "2024-06-01T10:00:00Z", "3h", 2, 16)
+    assert ImpactEnded.taken_from(job, running_since=job.since, reason="the image").as_json() == {
+        "kind": "training",
+        "namespace": "team-a",
+        "name": "sft",
+        "manner": "replaced",
+        "reason": "the image",
+        "runningSince": "2024-06-01T10:00:00Z",
+        "pods": 2,
+        "gpus": 16,
+    }

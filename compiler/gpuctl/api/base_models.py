@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic.alias_generators import to_camel
@@ -20,6 +20,9 @@ Amount = Annotated[
 """An amount: exact in Python, a number in JSON."""
 
 
+Model = TypeVar("Model", bound="ApiModel")
+
+
 class ApiModel(BaseModel):
     """A response. Clients ignore unknown fields, because the service may be newer.
 
@@ -29,6 +32,12 @@ class ApiModel(BaseModel):
     model_config = ConfigDict(
         extra="ignore", alias_generator=to_camel, populate_by_name=True, from_attributes=True, defer_build=True
     )
+
+    @classmethod
+    def taken_from(cls: type[Model], source: object, **more: Any) -> Model:
+        """Return the model of a source: ``more``, and the source's attributes that have the names of other fields."""
+        names = cls.model_fields.keys() - more.keys()
+        return cls(**{name: getattr(source, name) for name in names if hasattr(source, name)}, **more)
 
     def as_json(self) -> dict[str, Any]:
         """Return the response as JSON, in the order of the fields. Fields that were not set are omitted."""

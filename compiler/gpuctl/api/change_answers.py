@@ -29,12 +29,10 @@ class PausedJobs(ApiModel):
 
 def paused_job(job: Job, result: PauseResult) -> PausedJobAnswer:
     """Return the result of pausing or resuming a job."""
-    return PausedJobAnswer(
+    return PausedJobAnswer.taken_from(
+        result,
         job_id=job_id(job),
         name=job.identity.name,
         namespace=result.key.namespace,
         kind=job.identity.kind,
-        status=result.status,
-        changed=result.changed,
-        message=result.message,
     )

@@ -314,12 +314,11 @@ def _demand(demand: JobDemand | None) -> ImpactDemand | None:
     if demand is None:
         return None
     known = demand.gpus is not None
-    return ImpactDemand(
-        pool=demand.pool,
+    return ImpactDemand.taken_from(
+        demand,
         gpu_type=demand.gpu_type or None,
         gpus=number(demand.total) if known else None,
         gpus_at_most=number(demand.total_most) if known else None,
-        pods=demand.pods,
         queued=demand.excluded_as == "queued",
         finished=demand.excluded_as == "finished",
     )
@@ -338,16 +337,13 @@ def _prices(impact: Impact) -> ImpactPrices | None:
 
 def _cluster(live: LiveImpact) -> ImpactCluster:
     items = list(map(_eviction, live.evictions))
-    return ImpactCluster(
-        taken_at=live.taken_at,
-        gitops=live.gitops,
+    return ImpactCluster.taken_from(
+        live,
         ended=list(map(_ended, live.ended)),
         runs_again=None if live.runs_again is None else list(map(_run_again, live.runs_again)),
         finished=list(map(_job, sorted(live.finished[1]))),
         fit=list(map(fit_job, live.fits)),
         evictions=ImpactEvictions(jobs=len(items), pods=live.evicted_pods, items=items),
-        absent_nodes=live.absent_nodes,
-        queues=live.queues,
     )
 
 
@@ -356,39 +352,12 @@ def _job(job: JobId) -> JobName:
 
 
 def _eviction(item: CausedEviction) -> ImpactEviction:
-    job = item.job
-    return ImpactEviction(
-        namespace=job.namespace,
-        job=job.job,
-        owner=job.owner,
-        priority=job.priority,
-        pods=list(job.pods),
-        runtime=job.runtime,
-        by=list(map(_job, item.by)),
-        while_old_pods_run=item.early,
-    )
+    return ImpactEviction.taken_from(item.job, by=list(map(_job, item.by)), while_old_pods_run=item.early)
 
 
 def _ended(item: StoppedJob) -> ImpactEnded:
-    return ImpactEnded(
-        kind=item.kind,
-        namespace=item.namespace,
-        name=item.name,
-        manner=item.manner,
-        reason=item.reason,
-        running_since=item.since or None,
-        pods=item.pods,
-        gpus=item.gpus,
-    )
+    return ImpactEnded.taken_from(item, running_since=item.since or None)
 
 
 def _run_again(item: RerunTraining) -> ImpactRunAgain:
-    return ImpactRunAgain(
-        kind=item.kind,
-        namespace=item.namespace,
-        name=item.name,
-        manner=item.manner,
-        reason=item.reason,
-        condition=item.condition,
-        finished_at=item.since or None,
-    )
+    return ImpactRunAgain.taken_from(item, finished_at=item.since or None)

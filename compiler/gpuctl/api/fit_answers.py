@@ -156,13 +156,8 @@ def fit_job(answer: Fit, suggestions: Mapping[JobName, Sequence[Suggestion]] | N
     """Return the result for one job."""
     demand, found, opening = answer.demand, answer.balance, answer.opening
     victims = [
-        FitVictim(
-            namespace=victim.pod.namespace,
-            name=victim.pod.name,
-            job=victim.pod.owner,
-            node=victim.node,
-            priority=victim.pod.priority,
-            likelihood=1.0 if answer.certain else None,
+        FitVictim.taken_from(
+            victim.pod, job=victim.pod.owner, node=victim.node, likelihood=1.0 if answer.certain else None
         )
         for victim in answer.victims
     ]
@@ -183,15 +178,13 @@ def fit_job(answer: Fit, suggestions: Mapping[JobName, Sequence[Suggestion]] | N
             FitSuggestion(kind=item.kind, changes=list(map(_field_change, item.changes))) for item in changes
         ]
     each = {} if pods_differ(demand, found) else {"perPod": with_unit_names(found.per_pod)}
-    return FitJob(
+    return FitJob.taken_from(
+        answer,
         name=demand.name,
         namespace=demand.namespace,
         kind=demand.kind,
-        verdict=answer.verdict,
         victims=victims,
         victims_certain=answer.certain,
-        certain=answer.certain,
-        likelihood=answer.likelihood,
         pods=demand.pods,
         starting_pods=answer.starts,
         held_by_starting_pods=with_unit_names(answer.held),
@@ -199,8 +192,6 @@ def fit_job(answer: Fit, suggestions: Mapping[JobName, Sequence[Suggestion]] | N
         free=with_unit_names(found.free),
         largest_node=None if found.largest is None else {"name": found.largest[0], **with_unit_names(found.largest[1])},
         held_by=held,
-        reason=answer.reason,
-        admitted=answer.admitted,
         opening=None if opening is None else _opening(opening),
         smallest_change=answer.change,
         **suggested,

@@ -67,30 +67,25 @@ class WhyAnswer(JobCause):
 
 def job_cause(answer: Explanation) -> JobCause:
     """Return an answer in the form of ``describe job``."""
-    return JobCause(**_fields(answer))
+    return JobCause.taken_from(answer.finding, **_fields(answer))
 
 
 def why_answer(answer: Explanation) -> WhyAnswer:
     """Return an answer in the form of ``why``."""
-    return WhyAnswer(**_fields(answer), notes=list(answer.notes))
+    return WhyAnswer.taken_from(answer.finding, **_fields(answer), notes=list(answer.notes))
 
 
 def _fields(answer: Explanation) -> dict[str, Any]:
+    """Return the fields that are no attributes of the finding."""
     found, identity = answer.finding, answer.job.identity
     return {
         "job": identity.name,
         "namespace": identity.namespace,
         "kind": identity.kind,
-        "cause": found.cause,
-        "message": found.message,
-        "pod": found.pod,
         "numbers": dict(found.numbers),
         "ruled_out": answer.ruled_out,
-        "fix": found.fix,
         "evidence": [
             WhyEvidence(source=item.kind, object=item.about, text=item.text, time=item.at) for item in found.sources
         ],
-        "also": [
-            OtherCause(cause=item.cause, message=item.message, pod=item.pod, fix=item.fix) for item in answer.also
-        ],
+        "also": list(map(OtherCause.taken_from, answer.also)),
     }

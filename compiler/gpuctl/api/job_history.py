@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field
 
@@ -19,6 +19,9 @@ class DocumentCommit(ApiModel):
     id: str = Field(examples=["9f2c1e07ab3d4c5e6f708192a3b4c5d6e7f80912"])
     dirty: bool = Field(description="True if the files differed from the commit.", examples=[False])
     repository: str | None = Field(examples=["git.example.com/team-a/jobs"])
+
+
+Document = TypeVar("Document", bound="JobDocument")
 
 
 class JobDocument(ApiModel):
@@ -45,20 +48,25 @@ class JobDocument(ApiModel):
     )
 
     @classmethod
-    def of(cls, row: HistoryRow) -> JobDocument:
+    def of(cls: type[Document], row: HistoryRow) -> Document:
         """Return the JSON model of a revision."""
-        return cls(**_fields(row))
+        past, commit = row.past, row.past.commit
+        return cls.taken_from(
+            past,
+            kind=past.document.get("kind"),
+            created_at=past.when or None,
+            commit=None if commit is None else DocumentCommit.taken_from(commit),
+            changes=change_values(row.changes),
+            masked=list(past.masked),
+            profile=past.variant.profile,
+            overrides=list(past.variant.overrides),
+        )
 
 
 class JobRevision(JobDocument):
     """A revision of a job with its whole document."""
 
     document: dict[str, Any] = Field(examples=[{"kind": "inference", "version": "v0.1", "job": {"name": "chat"}}])
-
-    @classmethod
-    def of(cls, row: HistoryRow) -> JobRevision:
-        """Return the JSON model of a revision."""
-        return cls(**_fields(row), document=row.past.document)
 
 
 class HistoryAnswer(ApiModel):
@@ -94,24 +102,3 @@ class RevisionChanges(ApiModel):
         """Return the JSON model of the changes from one document to another."""
         changes = change_values(value_changes(old.document, new.document))
         return cls(old=old.revision, new=new.revision, changes=changes)
-
-
-def _fields(row: HistoryRow) -> dict[str, Any]:
-    past = row.past
-    commit = past.commit
-    return {
-        "revision": past.revision,
-        "kind": past.document.get("kind"),
-        "created_at": past.when or None,
-        "who": past.who,
-        "commit": None
-        if commit is None
-        else DocumentCommit(id=commit.id, dirty=commit.dirty, repository=commit.repository),
-        "gpuctl": past.gpuctl,
-        "cause": past.cause,
-        "to": past.to,
-        "changes": change_values(row.changes),
-        "masked": list(past.masked),
-        "profile": past.variant.profile,
-        "overrides": list(past.variant.overrides),
-    }

@@ -74,10 +74,8 @@ class QueueEntrance(SharedModel):
     @classmethod
     def of(cls, place: LocalQueue, gpus: PlatformGpus) -> QueueEntrance:
         """Return the JSON model of a LocalQueue."""
-        return cls(
-            namespace=place.namespace,
-            name=place.name,
-            status=place.status,
+        return cls.taken_from(
+            place,
             reason=place.reason or None,
             pending_workloads=place.pending,
             reserving_workloads=place.reserving,
@@ -114,7 +112,7 @@ class QueueItem(QueueFields):
     @classmethod
     def of(cls, row: QueueRow, gpus: PlatformGpus) -> QueueItem:
         """Return the JSON model of a queue."""
-        return cls(**_fields(row, gpus))
+        return cls.taken_from(row, **_fields(row, gpus))
 
 
 class QueueList(SharedModel):
@@ -163,7 +161,8 @@ class QueueDetail(QueueFields):
     @classmethod
     def of(cls, queue: Queue, gpus: PlatformGpus, notes: Sequence[str]) -> QueueDetail:
         """Return the JSON model of a queue with its jobs."""
-        return cls(
+        return cls.taken_from(
+            queue.row,
             **_fields(queue.row, gpus),
             waiting=[WaitingInQueue(**_claim(item.claim, gpus), position=item.position) for item in queue.waiting],
             admitted=[QueueJob(**_claim(claim, gpus)) for claim in queue.admitted],
@@ -172,17 +171,13 @@ class QueueDetail(QueueFields):
 
 
 def _fields(row: QueueRow, gpus: PlatformGpus) -> dict[str, Any]:
+    """Return the fields that differ from the attributes of a row."""
     return {
-        "name": row.name,
         "cohort": row.cohort or None,
         "strategy": row.strategy or None,
-        "status": row.status,
         "reason": row.reason or None,
         "local_queues": [QueueEntrance.of(place, gpus) for place in row.local_queues],
-        "waiting_jobs": row.waiting_jobs,
-        "admitted_jobs": row.admitted_jobs,
         "resources": None if row.quotas is None else [QueueResource.of(quota, gpus) for quota in row.quotas],
-        "created_at": row.created_at,
     }
 
 
