@@ -32,7 +32,7 @@ _WOKEN = ("woken", Key("", "", ""), None)
 
 @dataclass
 class RunState:
-    """What the stages of a run share.
+    """State that the stages of a run share.
 
     - ``interrupted``: start no new steps, but finish the replacements in progress. ``told``: the user knows.
     - ``gone``: the awaited objects that no longer exist: one that vanishes before its turn causes no second event.

@@ -1,4 +1,4 @@
-"""What Kueue's objects in a snapshot say about a job: why they refuse it, and why that is unknown."""
+"""Kueue's objects in a snapshot: why they refuse a job, and why that is unknown."""
 
 from __future__ import annotations
 

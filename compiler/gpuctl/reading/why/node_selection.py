@@ -134,7 +134,7 @@ def _gpu_type(pending: PendingPods) -> Finding | None:
 def _by_another_label(
     pending: PendingPods, key: str, wanted: str, others: Mapping[str, tuple[str, str]], holders: Sequence[NodeInfo]
 ) -> tuple[list[Sentence], Sentence, dict[str, object]]:
-    """Return what is said of nodes that name the type in a label on which jobs do not select, the fix, and numbers.
+    """Return sentences about nodes that name the type in a label on which jobs do not select, the fix, and numbers.
 
     :param others: node -> that label and its value.
     """
