@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from gpuctl.capacity.admission.pod_admission import admitted, refusals
 from gpuctl.capacity.admission.quota_charges import DEVICES, ChargedObjects, charged_objects
-from gpuctl.capacity.devices.device_counts import DeviceCounts, count_devices
+from gpuctl.capacity.devices.device_counts import count_devices
 from gpuctl.capacity.devices.device_requests import charges_of_claims, charges_of_devices, with_planned_templates
 from gpuctl.capacity.pods.cluster_model import ClusterModel, build_cluster_model
-from gpuctl.capacity.pods.incoming_pods import incoming_pod, resident_pod, waiting_pod, waiting_spec
+from gpuctl.capacity.pods.incoming_pods import PodContext, incoming_pod, resident_pod, waiting_pod, waiting_spec
 from gpuctl.capacity.pods.recreated_pods import RecreatedPods
 from gpuctl.capacity.pods.unknown_reasons import unknown_reasons
 from gpuctl.capacity.scheduler.cluster_state import PodGroup
@@ -25,7 +25,6 @@ from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
 from gpuctl.objects.label_names import SET_NAME
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.role_jobs import JOBSET_LABEL
-from gpuctl.objects.selectors import Labels
 from gpuctl.objects.workload_state import without_generated_suffix
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
@@ -120,9 +119,9 @@ def model_demands(
         for is_placed in (False, True)
     )
     devices = count_devices(snapshot, [*specs, *unplaced], placed)
-    pods = {id(item): resident_pod(item, namespaces, snapshot, devices) for item in snapshot.pods}
+    context = PodContext(snapshot, namespaces, _classes(snapshot, objects), devices)
+    pods = {id(item): resident_pod(item, context) for item in snapshot.pods}
     cluster = build_cluster_model(snapshot, objects, pods, devices)
-    classes = _classes(snapshot, objects)
     scalers = {_scaled(obj): replica_range(obj) for obj in objects if obj["kind"] in AUTOSCALERS}
     result: list[Demand] = []
     named = _by_name(snapshot.pods)
@@ -130,11 +129,8 @@ def model_demands(
         key = obj["metadata"]["namespace"], obj["metadata"]["name"]
         mine = () if key_of(obj) in with_running_pods else named.get(key, ())
         owned = [pods[id(item)] for item in mine if owns(obj, item)]
-        result.append(
-            _demand(
-                obj, scalers, snapshot, namespaces, classes, cluster.reported_resources, owned, len(result), devices
-            )
-        )
+        scaled = _scaled_as(obj, scalers.get(_target(obj)))
+        result.append(_demand(obj, scaled, context, cluster.reported_resources, owned, len(result)))
     # Python's sort is stable.
     result.sort(key=lambda demand: -demand.priority)
     result = [
@@ -144,14 +140,14 @@ def model_demands(
     replaced = {id(pod) for demand in result for pod in demand.owned}
     rest = [item for item in snapshot.pods if id(pods[id(item)]) not in replaced]
     without_node = [item for item in rest if not ({"node", "nominatedNode"} & item.keys())]
-    waiting = [waiting_pod(item, snapshot, namespaces, classes, devices) for item in without_node]
+    waiting = [waiting_pod(item, context) for item in without_node]
     nominated = [(index, pod) for index, pod in cluster.nominated if id(pod) not in replaced]
     # A pod may outlive its node for a while.
     nodes = {item["name"] for item in snapshot.nodes}
     there = ((pods[id(item)], item) for item in rest if item.get("node") in nodes)
     expected = [(pods[id(item)], item) for item in rest if "node" not in item and "nominatedNode" in item]
     expected += [(incoming.pod, item) for incoming, item in zip(waiting, without_node, strict=True)]
-    recreated = RecreatedPods(there, expected, snapshot, namespaces, classes, devices)
+    recreated = RecreatedPods(there, expected, context)
     return cluster._replace(names_hosts=names, nominated=nominated, waiting=waiting, recreated=recreated), result
 
 
@@ -247,22 +243,25 @@ def is_object_of(workload: Object, entry: Object) -> bool:
 
 def _demand(
     obj: Object,
-    scalers: Mapping[_Target, tuple[int, int]],
-    snapshot: Snapshot,
-    namespaces: Mapping[str, Labels],
-    classes: Mapping[str, Object],
+    scaled: Object,
+    context: PodContext,
     reported: frozenset[str],
     owned: list[PlacedPod],
     number: int,
-    devices: DeviceCounts,
 ) -> Demand:
+    """Return the demand of a workload.
+
+    :param scaled: the workload with the replicas that its autoscaler sets.
+    :param reported: the resources that nodes report.
+    """
+    snapshot, namespaces, classes, devices = context
     namespace, name, kind = obj["metadata"]["namespace"], obj["metadata"]["name"], obj["kind"]
     unknown: dict[str, None] = {}
     refused: dict[str, None] = {}
     uncounted: dict[str, None] = {}
     groups: list[tuple[PodGroup, int]] = []
     pods: list[tuple[Object, int]] = []
-    for position, (template, count) in enumerate(pod_templates(_scaled_as(obj, scalers.get(_target(obj))))):
+    for position, (template, count) in enumerate(pod_templates(scaled)):
         labels = {**dict.fromkeys(_MADE_LABELS.get(kind, ()), name), **labels_of({"metadata": {}, **template})}
         spec = admitted(template["spec"], namespace, snapshot, classes)
         if count:
@@ -271,7 +270,7 @@ def _demand(
         unknown.update(dict.fromkeys(unknown_reasons(spec, namespace, snapshot, classes, reported)))
         unknown.update(dict.fromkeys(devices.unknown_reasons(spec, namespace)))
         uncounted.update(dict.fromkeys(devices.uncounted(spec, namespace)))
-        incoming = incoming_pod(spec, labels, obj, snapshot, namespaces, classes, devices)
+        incoming = incoming_pod(spec, labels, obj, context)
         groups.append((PodGroup((number, position), incoming), count))
         charged = charges_of_claims(spec, namespace, snapshot)
         metadata = {**template.get("metadata", {}), "labels": labels}

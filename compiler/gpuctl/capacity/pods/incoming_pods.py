@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 from gpuctl.capacity.devices.device_counts import DeviceCounts
 from gpuctl.capacity.pods.pod_deadlines import latest_end
@@ -28,16 +29,18 @@ from gpuctl.objects.pod_specs import REQUIRED, mounted_claims
 from gpuctl.objects.selectors import Labels, selector_matches
 
 
-def incoming_pod(
-    spec: Object,
-    labels: Labels,
-    workload: Object,
-    snapshot: Snapshot,
-    namespaces: Mapping[str, Labels],
-    classes: Mapping[str, Object],
-    devices: DeviceCounts,
-) -> IncomingPod:
+class PodContext(NamedTuple):
+    """A snapshot, the labels of its namespaces, its PriorityClasses by name, and the devices of drivers."""
+
+    snapshot: Snapshot
+    namespaces: Mapping[str, Labels]
+    classes: Mapping[str, Object]
+    devices: DeviceCounts
+
+
+def incoming_pod(spec: Object, labels: Labels, workload: Object, context: PodContext) -> IncomingPod:
     """Return a workload's pod. Source of the priority: ``plugin/pkg/admission/priority/admission.go``, admitPod."""
+    snapshot, namespaces, classes, devices = context
     kind, namespace, name = workload["kind"], workload["metadata"]["namespace"], workload["metadata"]["name"]
     ranked = classes.get(spec.get("priorityClassName") or "", {})
     affinity = spec.get("affinity") or {}
@@ -74,17 +77,11 @@ def incoming_pod(
     )
 
 
-def waiting_pod(
-    item: Object,
-    snapshot: Snapshot,
-    namespaces: Mapping[str, Labels],
-    classes: Mapping[str, Object],
-    devices: DeviceCounts,
-) -> IncomingPod:
+def waiting_pod(item: Object, context: PodContext) -> IncomingPod:
     """Return a pending pod of a snapshot, or a pod on a node as if it were pending."""
     workload = {"kind": "Pod", "metadata": {"namespace": item["namespace"], "name": item["name"]}}
-    found = incoming_pod(waiting_spec(item), item.get("labels") or {}, workload, snapshot, namespaces, classes, devices)
-    own = resident_pod(item, namespaces, snapshot, devices)
+    found = incoming_pod(waiting_spec(item), item.get("labels") or {}, workload, context)
+    own = resident_pod(item, context)
     return replace(found, pod=replace(own, requests=found.pod.requests, anti_affinity=found.pod.anti_affinity))
 
 
@@ -112,10 +109,9 @@ def waiting_spec(item: Object) -> Object:
     }
 
 
-def resident_pod(
-    item: Object, namespaces: Mapping[str, Labels], snapshot: Snapshot, devices: DeviceCounts
-) -> PlacedPod:
+def resident_pod(item: Object, context: PodContext) -> PlacedPod:
     """Return a pod of a snapshot with the devices that it holds."""
+    snapshot, namespaces, _, devices = context
     owner, claims = item.get("owner") or {}, item.get("claims") or ()
     sole = single_pod_claims(claims, item["namespace"], snapshot) if claims else ()
     asked = amounts(item["requests"])

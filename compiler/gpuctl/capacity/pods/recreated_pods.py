@@ -6,16 +6,15 @@ A pod without a controller is gone for good; a pod that stays on its node runs n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
-from gpuctl.capacity.devices.device_counts import NO_DEVICE_COUNTS, DeviceCounts
-from gpuctl.capacity.pods.incoming_pods import waiting_pod
+from gpuctl.capacity.devices.device_counts import NO_DEVICE_COUNTS
+from gpuctl.capacity.pods.incoming_pods import PodContext, waiting_pod
 from gpuctl.capacity.pods.job_pods import JobIndex
 from gpuctl.capacity.scheduler.scheduler_model import IncomingPod, PlacedPod
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.selectors import Labels
 
 
 class RecreatedPods:
@@ -25,23 +24,20 @@ class RecreatedPods:
         self,
         pods: Iterable[tuple[PlacedPod, Object]],
         expected: Iterable[tuple[PlacedPod, Object]],
-        snapshot: Snapshot,
-        namespaces: Mapping[str, Labels],
-        classes: Mapping[str, Object],
-        devices: DeviceCounts,
+        context: PodContext,
     ) -> None:
         """
         :param pods: the pods of the snapshot that are on nodes, in both forms.
         :param expected: those that are not yet.
         """
         there, others = list(pods), list(expected)
-        self.jobs = JobIndex(there, others, snapshot)
+        self.jobs = JobIndex(there, others, context.snapshot)
         self._items = {
             pod: item
             for pod, item in (*there, *others)
             if item.get("owner") and not (pod.stays_on_node or pod.deleting or self._is_over(pod))
         }
-        self._context = snapshot, namespaces, classes, devices
+        self._context = context
         self._known: dict[PlacedPod, IncomingPod] = {}
 
     def __contains__(self, pod: PlacedPod) -> bool:
@@ -55,9 +51,8 @@ class RecreatedPods:
         if item is None:
             return None
         if pod not in self._known:
-            _, _, classes, _ = self._context
-            polite = classes.get(pod.priority_class, {}).get("preemptionPolicy") == "Never"
-            found = waiting_pod(item, *self._context)
+            polite = self._context.classes.get(pod.priority_class, {}).get("preemptionPolicy") == "Never"
+            found = waiting_pod(item, self._context)
             self._known[pod] = replace(found, pod=replace(pod, start=""), preempts=not polite)
         return self._known[pod]
 
@@ -72,5 +67,5 @@ class RecreatedPods:
         return job is not None and bool(job.fails(1)) and job.domain.restarts is False
 
 
-NO_RECREATED_PODS = RecreatedPods((), (), Snapshot("", [], []), {}, {}, NO_DEVICE_COUNTS)
+NO_RECREATED_PODS = RecreatedPods((), (), PodContext(Snapshot("", [], []), {}, {}, NO_DEVICE_COUNTS))
 """An index without pods."""
