@@ -25,6 +25,7 @@ from gpuctl.usecases.changes.deleting import delete_documents, delete_jobs
 from gpuctl.usecases.changes.deletion_by_name import delete_namespaces, delete_pools, delete_quotas
 from gpuctl.usecases.changes.service_changes import delete_by_service, delete_named_by_service
 from gpuctl.usecases.changes.several_clusters import prepare_delete
+from gpuctl.usecases.documents.change_options import DocumentOptions
 from gpuctl.usecases.service.service_client import not_offered_by_service
 
 KINDS = {
@@ -83,13 +84,12 @@ def command(
     documents are deleted: other objects with the same labels stay, and so do namespaces and priority classes. Jobs of a
     deleted pool keep running, and its nodes keep their GPU type. The name of a quota is its user's or its document's.
     """
-    platform, namespace = compiling.platform, compiling.namespace
     run = RunOptions(invocation.timeout, force, checkpoint=not without_checkpoint)
     if sweep and (arguments or filenames):
         raise click.UsageError("Name jobs or files, or a sweep with --sweep; not both")
     if sweep:
-        reading = ReadingOptions(invocation.connection, platform)
-        found = read_named_jobs((), sweep, reading, namespace, as_json=invocation.as_json)
+        reading = ReadingOptions(invocation.connection, compiling.platform)
+        found = read_named_jobs((), sweep, reading, compiling.namespace, as_json=invocation.as_json)
         arguments = ("job", *found)
     kind = KINDS.get(arguments[0]) if arguments else None
     if namespace_too and kind != "quota":
@@ -100,26 +100,9 @@ def command(
         names = [_named(kind, text) for text in arguments[1:]]
         if not names or not all(names):
             raise click.UsageError(f"Name the {kind}: `gpuctl delete {kind} NAME`")
-        with service_change(invocation) as by_service:
-            if by_service is not None:
-                reject_platform(platform)
-                served = _served(kind, by_service.service.url, namespace_too)
-                plan = delete_named_by_service(
-                    by_service.service, served, names, namespace, run, by_service.callbacks, keep_labels=keep_labels
-                )
-        if by_service is not None:
-            return finish(plan, as_json=invocation.as_json)
-        with cluster_change(invocation) as (session, callbacks):
-            settings = platform_settings(platform)
-            if kind == "job":
-                plan = delete_jobs(session, names, namespace, settings, run, callbacks)
-            elif kind == "pool":
-                plan = delete_pools(session, names, settings, run, callbacks, keep_labels=keep_labels)
-            elif kind == "quota":
-                plan = delete_quotas(session, names, settings, run, callbacks, namespace_too=namespace_too)
-            else:
-                plan = delete_namespaces(session, names, settings, run, callbacks)
-        return finish(plan, as_json=invocation.as_json)
+        return _delete_named(
+            kind, names, compiling, run, invocation, keep_labels=keep_labels, namespace_too=namespace_too
+        )
     for argument in arguments:
         if re.fullmatch(r"[a-z0-9][a-z0-9-]*", argument) and not os.path.exists(argument):
             raise click.UsageError(
@@ -127,7 +110,43 @@ def command(
             )
     inputs = [*filenames, *arguments]
     require_inputs(inputs, "gpuctl delete -f training.yaml")
-    documents = documents_of(compiling, inputs)
+    return _delete_documents(documents_of(compiling, inputs), run, invocation, keep_labels=keep_labels)
+
+
+def _delete_named(
+    kind: str,
+    names: list[str],
+    compiling: CompileOptions,
+    run: RunOptions,
+    invocation: Invocation,
+    *,
+    keep_labels: bool,
+    namespace_too: bool,
+) -> int:
+    platform, namespace = compiling.platform, compiling.namespace
+    with service_change(invocation) as by_service:
+        if by_service is not None:
+            reject_platform(platform)
+            served = _served(kind, by_service.service.url, namespace_too)
+            plan = delete_named_by_service(
+                by_service.service, served, names, namespace, run, by_service.callbacks, keep_labels=keep_labels
+            )
+    if by_service is not None:
+        return finish(plan, as_json=invocation.as_json)
+    with cluster_change(invocation) as (session, callbacks):
+        settings = platform_settings(platform)
+        if kind == "job":
+            plan = delete_jobs(session, names, namespace, settings, run, callbacks)
+        elif kind == "pool":
+            plan = delete_pools(session, names, settings, run, callbacks, keep_labels=keep_labels)
+        elif kind == "quota":
+            plan = delete_quotas(session, names, settings, run, callbacks, namespace_too=namespace_too)
+        else:
+            plan = delete_namespaces(session, names, settings, run, callbacks)
+    return finish(plan, as_json=invocation.as_json)
+
+
+def _delete_documents(documents: DocumentOptions, run: RunOptions, invocation: Invocation, *, keep_labels: bool) -> int:
     with service_change(invocation) as by_service:
         if by_service is not None:
             plan = delete_by_service(by_service.service, documents, run, by_service.callbacks, keep_labels=keep_labels)
