@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.frontend.field_shapes import FreeShape, ListShape, MapShape, ModelShape, Shape, UnionShape
@@ -239,7 +239,6 @@ class _Expander:
                         ),
                         hint,
                     )
-                    raise _Failed
                 key, inner = known
                 value = _field(shape, key, value)
                 shape = inner
@@ -311,7 +310,7 @@ class _Expander:
             return expanded
         return text
 
-    def fail(self, path: FieldPath, written: str, message: Sentence, hint: Sentence | None) -> None:
+    def fail(self, path: FieldPath, written: str, message: Sentence, hint: Sentence | None) -> NoReturn:
         self.report(path, written, message, hint)
         raise _Failed
 

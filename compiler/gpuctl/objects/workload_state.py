@@ -45,6 +45,15 @@ def find_condition(obj: Object, kind: str) -> Object:
     return next((item for item in conditions if item.get("type") == kind), {})
 
 
+def is_backing_off(workload: Object) -> bool:
+    """Return True if Kueue keeps an evicted Workload out of its queue for a backoff time.
+
+    Source: backoffWaitingTimeExpired. The controller removes the marks when the time has passed.
+    """
+    state = (workload.get("status") or {}).get("requeueState") or {}
+    return find_condition(workload, "Requeued").get("status") == "False" or bool(state.get("requeueAt"))
+
+
 def condition(obj: Object, kind: str) -> Any:
     """Return the condition of a type if its status is True, else None."""
     found = find_condition(obj, kind)

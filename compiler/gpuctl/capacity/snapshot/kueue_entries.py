@@ -8,7 +8,7 @@ from gpuctl.capacity.snapshot.snapshot_entries import pod_entry
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.prerequisites import ADMISSION_GATES
 from gpuctl.objects.queueing import TOPOLOGIES, owner_of_workload
-from gpuctl.objects.workload_state import find_condition
+from gpuctl.objects.workload_state import find_condition, is_backing_off
 
 _RESOURCES = ("requests", "limits")
 TOPOLOGY = TOPOLOGIES["required"]
@@ -38,9 +38,6 @@ def workload_entry(obj: Object) -> Object | None:
     owner = owner_of_workload(obj)
     evicted = states.get("Evicted") or {}
     at_the_end = _is_true(states, "Evicted") and evicted.get("reason") in _REQUEUED_AT_THE_END
-    later = (states.get("Requeued") or {}).get("status") == "False" or (status.get("requeueState") or {}).get(
-        "requeueAt"
-    )
     found: Object = {
         "namespace": metadata["namespace"],
         "name": metadata["name"],
@@ -65,7 +62,7 @@ def workload_entry(obj: Object) -> Object | None:
             found.update(evicted=True, leaves=True)
     else:
         _add_requests(found["podSets"], spec.get("podSets") or [], status)
-        found.update({"later": True} if later else {})
+        found.update({"later": True} if is_backing_off(obj) else {})
         found.update({} if "QuotaReserved" in states else {"untried": True})
         gates = (metadata.get("annotations") or {}).get(ADMISSION_GATES)
         found.update({"gated": gates} if gates else {})

@@ -28,7 +28,7 @@ from gpuctl.objects.hidden_names import prefixed
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.prerequisites import ADMISSION_GATES
 from gpuctl.objects.queueing import owner_of_workload
-from gpuctl.objects.workload_state import condition, find_condition
+from gpuctl.objects.workload_state import condition, is_backing_off
 
 # Conditions that move a Workload to the end of its queue: Kueue's pkg/workload, GetQueueOrderTimestamp.
 _REQUEUED_AT_THE_END = ("PodsReadyTimeout", "AdmissionCheck")
@@ -82,7 +82,7 @@ class QueuePosition:
     :param waiting: number of waiting jobs in the ClusterQueue; None as ``ahead``.
     :param holders: jobs that hold quota of the resources it lacks.
     :param has_recorded_requests: Kueue has recorded what the job requests.
-    :param is_backing_off: see :func:`is_backing_off`.
+    :param is_backing_off: see :func:`gpuctl.objects.workload_state.is_backing_off`.
     """
 
     queue: str
@@ -251,15 +251,6 @@ def is_waiting(workload: Object) -> bool:
 def admission_gates(workload: Object) -> str:
     """Return the gates that have to be removed before Kueue admits a Workload, "" for none."""
     return str((workload["metadata"].get("annotations") or {}).get(ADMISSION_GATES) or "")
-
-
-def is_backing_off(workload: Object) -> bool:
-    """Return True if Kueue keeps an evicted Workload out of its queue for a backoff time.
-
-    Source: backoffWaitingTimeExpired. The controller removes the marks when the time has passed.
-    """
-    state = (workload.get("status") or {}).get("requeueState") or {}
-    return find_condition(workload, "Requeued").get("status") == "False" or bool(state.get("requeueAt"))
 
 
 def queue_order(workload: Object) -> tuple[int, str]:
