@@ -10,9 +10,6 @@ from gpuctl.language.kinds import model_of
 from gpuctl.language.spelling import fold
 from gpuctl.language.value_forms import ValueForm, form_of, keys_of
 
-_MOST_SPELLINGS = 256
-"""Number of spellings cached per block: a document can contain any number."""
-
 
 class ScalarShape(NamedTuple):
     """A single value. ``choices``: its allowed values; empty for any."""
@@ -42,22 +39,14 @@ class FreeShape:
 
 
 class ModelShape(NamedTuple):
-    """A mapping with known keys. ``fields``: folded key -> (canonical key, shape). ``spelled``: cache of spellings
-    found.
-    """
+    """A mapping with known keys. ``fields``: folded key -> (canonical key, shape)."""
 
     model: type[Block]
     fields: dict[str, tuple[str, Shape]]
-    spelled: dict[str, tuple[str, Shape]]
 
     def find(self, key: str) -> tuple[str, Shape] | None:
         """Return the canonical key and the shape for a key in any spelling; None if the block does not have it."""
-        known = self.spelled.get(key)
-        if known is None:
-            known = self.fields.get(fold(key))
-            if known is not None and len(self.spelled) < _MOST_SPELLINGS:
-                self.spelled[key] = known
-        return known
+        return self.fields.get(fold(key))
 
     @property
     def keys(self) -> list[str]:
@@ -100,7 +89,7 @@ def kind_shape(kind: str) -> ModelShape:
 
 @cache
 def _model_shape(model: type[Block]) -> ModelShape:
-    shape = ModelShape(model, {}, {})
+    shape = ModelShape(model, {})
     for key, _ in keys_of(model):
         shape.fields[fold(key)] = (key, _shape(form_of(model, key)))
     return shape
