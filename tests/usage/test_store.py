@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event, insert, inspect, select
 
-from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, label_hours, namespace_hours
+from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, label_hours, namespace_hours, rows_of
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.query_scope import Cursor, Paging
 from gpuctl_usage.answers.steps import StepUnit
@@ -55,7 +55,7 @@ from gpuctl_usage.store.packing import (
 )
 from gpuctl_usage.store.surrogate_keys import group_ids
 from gpuctl_usage.store.table_migration import head, migrate, prepare
-from gpuctl_usage.store.usage_queries import RowOrder, RowQuery, UsageRow, find_rows, hour_counts, page_within
+from gpuctl_usage.store.usage_queries import RowOrder, RowQuery, UsageRow
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.postgresql_server import PostgresqlServer, dumped
 from support.usage_history import BEGIN, END, all_answers, answers_over_time, put_history
@@ -124,9 +124,12 @@ def hour(start: int = 0, digest: str = "d", **more: Sums) -> RolledUp:
     return RolledUp(start, 3600.0, sums, digest, dropped=3)
 
 
-def rows(database: Database, cluster: int, level: Level, **asked: object) -> list[UsageRow]:
+def rows(
+    database: Database, cluster: int, level: Level, step: StepUnit = StepUnit.HOUR, **asked: Any
+) -> list[UsageRow]:
     with database.reading() as connection:
-        return find_rows(connection, RowQuery(cluster, level, 0, 1e10, **asked), 1000)  # type: ignore[arg-type]
+        query = RowQuery(cluster, level, **asked)
+        return rows_of(connection, HoursQuery("", 0, 1e10, step=step), query).find(1000)
 
 
 # Rows read equal the rows written.
@@ -303,7 +306,7 @@ def test_workloads_of_a_partly_known_day(database: Database, cluster: int) -> No
     )
     day = replace(hour(bert=Sums(alloc_gpu_s=1, running_gpu_s=1)), seconds=4 * 3600.0)
     database.put_rolled_up(cluster, day, False, PeriodLength.DAY)
-    [row] = rows(database, cluster, Level.WORKLOAD, span=PeriodLength.DAY)
+    [row] = rows(database, cluster, Level.WORKLOAD, StepUnit.DAY)
     assert (row.labels, row.status) == ({"team": "b"}, WorkloadStatus.FINISHED)
 
 
@@ -342,47 +345,37 @@ def test_row_orders(database: Database, cluster: int) -> None:
     assert names(RowOrder.TIME, False) == "a1 b1 c1 x1 a0 b0 c0 x0"
 
 
-def test_rows_of_many_groups_equal_those_of_few(database: Database, cluster: int) -> None:
-    """Queries of many groups read whole hours, queries of few groups look them up: both return the same rows."""
-    many = {f"w{number:04}": Sums(alloc_gpu_s=number) for number in range(700)}
-    database.put_rolled_up(cluster, hour(0, **many), False)
-    database.put_rolled_up(cluster, hour(HOUR, w0001=Sums(alloc_gpu_s=5)), False)
-    question = RowQuery(cluster, Level.WORKLOAD, 0, 2 * HOUR)
-    with database.reading() as connection:
-        assert hour_counts(connection, question) == {0: 700, HOUR: 1}
-        found = find_rows(connection, question, 5, 698)
-        assert [(row.group.key, row.start) for row in found] == [
-            ("ml/Job/w0698", 0),
-            ("ml/Job/w0699", 0),
-            ("ml/Job/w0001", HOUR),
-        ]
-        assert hour_counts(connection, replace(question, name="w0001")) == {0: 1, HOUR: 1}
-        assert hour_counts(connection, replace(question, namespaces=["other"])) == {}
-        assert hour_counts(connection, replace(question, namespaces=[])) == {}
-        assert hour_counts(connection, replace(question, namespaces=["ml"], kind="Job", end=HOUR)) == {0: 700}
-
-
 @pytest.mark.parametrize("level", [Level.WORKLOAD, Level.NAMESPACE])
 @pytest.mark.parametrize("ascending", [True, False])
-def test_page_within_its_hours_equals_the_full_query(
-    database: Database, cluster: int, level: Level, ascending: bool
-) -> None:
+def test_every_page_is_part_of_the_full_answer(database: Database, cluster: int, level: Level, ascending: bool) -> None:
     """Some hours are empty, one is missing, and one group is excluded."""
     for start, size in ((0, 3), (HOUR, 0), (2 * HOUR, 1), (4 * HOUR, 4)):
         names = [("", f"n{n}") if level is Level.NAMESPACE else (f"n{n}/Job/j", "u") for n in range(size)]
         held = {Group(level, *name): Sums(alloc_gpu_s=1) for name in names}
         database.put_rolled_up(cluster, RolledUp(start, 3600.0, held, f"d{start}"), False)
-    asked = RowQuery(cluster, level, 0, 5 * HOUR, excluded=["n1"], ascending=ascending)
+    asked = RowQuery(cluster, level, excluded=["n1"], ascending=ascending)
     with database.reading() as connection:
-        counts = hour_counts(connection, asked)
-        assert counts == {0: 2, 2 * HOUR: 1, 4 * HOUR: 3}
-        whole = find_rows(connection, asked, 100)
-        assert len(whole) == 6
+        found = rows_of(connection, HoursQuery("", 0, 5 * HOUR), asked)
+        whole = found.find(100)
+        assert [row.start for row in whole] == sorted([0, 0, 2 * HOUR, *[4 * HOUR] * 3], reverse=not ascending)
+        assert found.count() == 6
         for limit, offset in itertools.product(range(1, 8), range(8)):
-            within, before = page_within(asked, counts, limit, offset)
-            assert find_rows(connection, within, limit, before) == whole[offset : offset + limit]
-        one, _ = page_within(asked, counts, 1, 2)
-        assert one.end - one.start == HOUR
+            page = rows_of(connection, HoursQuery("", 0, 5 * HOUR), asked).find(limit, offset)
+            assert page == whole[offset : offset + limit]
+
+
+def test_hours_before_a_key_was_collected_are_unset(database: Database, cluster: int) -> None:
+    """The values of a label add up to the cluster's sums in these hours too."""
+    held = Sums(alloc_gpu_s=2 * HOUR, pods_max=1)
+    database.put_rolled_up(cluster, RolledUp(0, 3600.0, {WHOLE: held}, "d"), False)
+    later = {WHOLE: held, Group(Level.LABEL, "team", "a"): held, Group(Level.LABEL, "team", "__unset__"): Sums()}
+    database.put_rolled_up(cluster, RolledUp(HOUR, 3600.0, later, "e"), False)
+    found = label_hours(database, HoursQuery("", 0, 2 * HOUR), Level.LABEL, "team")
+    assert [(row["stat_hour"], row["dimension_value"], row["allocated_gpu_count"]) for row in found] == [
+        ("1970-01-01T00:00:00Z", "__unset__", 2),
+        ("1970-01-01T01:00:00Z", "__unset__", 0),
+        ("1970-01-01T01:00:00Z", "a", 2),
+    ]
 
 
 @pytest.mark.parametrize("address", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)

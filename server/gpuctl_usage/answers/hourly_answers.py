@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -14,26 +14,14 @@ from gpuctl_usage.answers.namespace_capacity import NamespaceCapacities
 from gpuctl_usage.answers.number_format import gpu_amount, rounded
 from gpuctl_usage.answers.query_scope import Cursor, Paging, TooMuch, find_cluster, page_or_list, rows_after
 from gpuctl_usage.answers.steps import StepUnit, bounds, zone_of
-from gpuctl_usage.facts import DAY, HOUR, PeriodCapacity
+from gpuctl_usage.facts import DAY
 from gpuctl_usage.rollup import quotients
-from gpuctl_usage.store.cluster_capacity import capacity_of_hours
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.hours import WorkloadStatus
 from gpuctl_usage.store.period_selection import KnownStep, known_range, known_steps
 from gpuctl_usage.store.step_rows import StepRows
 from gpuctl_usage.store.surrogate_keys import workload_of
-from gpuctl_usage.store.usage_queries import (
-    RowKey,
-    RowOrder,
-    RowQuery,
-    UsageRow,
-    find_rows,
-    hour_counts,
-    is_row_key,
-    page_within,
-    row_key,
-    with_group_ids,
-)
+from gpuctl_usage.store.usage_queries import RowKey, RowOrder, RowQuery, UsageRow, is_row_key, row_key
 from gpuctl_usage.sums import Level
 
 _STATUS = {
@@ -123,52 +111,12 @@ def workload_hours(
 Row = Callable[[UsageRow, float | None], dict[str, Any]]
 
 
-class Rows(Protocol):
-    """The rows of a query."""
-
-    def count(self) -> int:
-        """Return the number of rows."""
-
-    def find(self, limit: int, offset: int = 0, after: RowKey | None = None) -> list[UsageRow]:
-        """Return rows in the query's order, optionally those after a row key."""
-
-    def period_capacities(self, starts: Collection[int], /) -> dict[int, list[PeriodCapacity]]:
-        """Return the known periods and the cluster's capacity of the hours or steps that begin at these times, by
-        start.
-        """
-
-
-class _HourRows:
-    def __init__(self, connection: Connection, query: RowQuery) -> None:
-        self._connection = connection
-        self._question = with_group_ids(connection, query)
-        self._counts: dict[int, int] | None = None
-
-    def count(self) -> int:
-        self._counts = hour_counts(self._connection, self._question)
-        return sum(self._counts.values())
-
-    def find(self, limit: int, offset: int = 0, after: RowKey | None = None) -> list[UsageRow]:
-        query = self._question
-        if self._counts is not None and after is None:
-            query, offset = page_within(query, self._counts, limit, offset)
-        return find_rows(self._connection, query, limit, offset, after)
-
-    def period_capacities(self, starts: Collection[int]) -> dict[int, list[PeriodCapacity]]:
-        times = ((start, start + HOUR) for start in starts)
-        hours = capacity_of_hours(self._connection, self._question.cluster, times)
-        return {start: [hour] for start, hour in hours.items()}
-
-
-def rows_of(connection: Connection, hours: HoursQuery, query: RowQuery, with_idle: bool = False) -> Rows:
+def rows_of(connection: Connection, hours: HoursQuery, query: RowQuery, with_idle: bool = False) -> StepRows:
     """Return the rows of hours or longer steps.
 
     :param with_idle: include rows of groups that held nothing, for every step.
     :raises InvalidQuery: the time zone does not exist, or the query would read too much.
     """
-    zone_of(hours.tz)
-    if hours.step is StepUnit.HOUR and query.level is not Level.NODE and not with_idle:
-        return _HourRows(connection, query)
     steps, number = read_known_steps(connection, hours, query.cluster), list(StepUnit).index(hours.step)
     if query.level is Level.NODE and sum(len(part.periods) for part in steps) > _MOST_OF_NODES:
         raise TooMuch(say("level=node is limited to six weeks of hours; request a shorter time, or step=day"))
@@ -192,11 +140,11 @@ def read_known_steps(connection: Connection, hours: HoursQuery, cluster: int) ->
 
 def row_query(hours: HoursQuery, cluster: int, level: Level, **asked: Any) -> RowQuery:
     """Return the row query for a cluster and level."""
-    return RowQuery(cluster, level, hours.start, hours.end, hours.namespaces, hours.excluded, **asked)
+    return RowQuery(cluster, level, hours.namespaces, hours.excluded, **asked)
 
 
 def answer_rows(
-    hours: HoursQuery, query: RowQuery, rows: Rows, told: Callable[[list[UsageRow]], list[dict[str, Any]]]
+    hours: HoursQuery, query: RowQuery, rows: StepRows, told: Callable[[list[UsageRow]], list[dict[str, Any]]]
 ) -> RowsOrPage:
     """Return all rows, a page, or the rows after a cursor.
 
@@ -215,7 +163,7 @@ def answer_rows(
 
 
 def namespace_capacities(
-    connection: Connection, query: RowQuery, rows: Rows, found: list[UsageRow]
+    connection: Connection, query: RowQuery, rows: StepRows, found: list[UsageRow]
 ) -> list[float | None]:
     """Return the capacity of each row's namespace in GPU-seconds; None if unknown, or for other levels."""
     if query.level is not Level.NAMESPACE or not found:

@@ -251,11 +251,11 @@ SUM_COLUMNS = tuple(sums.c[field.name] for field in fields(Sums))
 """Columns of sums, in the order of the fields of :class:`~gpuctl_usage.sums.Sums`."""
 
 
-def sums_of(values: Iterable[Any], with_histogram: bool = True) -> Sums:
+def sums_of(values: Iterable[Any]) -> Sums:
     """Return the Sums of the columns :data:`SUM_COLUMNS` of a row. Minima and maxima are rounded to hundredths."""
     found = with_hundredths(Sums(*values))
     packed: Any = found.histogram
-    found.histogram = unpack_histogram(packed) if with_histogram else None
+    found.histogram = unpack_histogram(packed)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import accumulate
 from typing import Any
 
@@ -151,10 +151,10 @@ class StepRows:
         return found
 
     def _first_names(
-        self, numbers: Collection[int], limit: int, offset: int, after: tuple[Any, ...] | None
+        self, numbers: Set[int], limit: int, offset: int, after: tuple[Any, ...] | None
     ) -> Sequence[GroupName]:
         """Return the first groups in order of their names, optionally those after a name."""
-        if self._present is None or self._with_idle:
+        if self._present is None or self._with_idle or self._groups.keys() >= numbers:
             names = sorted(map(self._groups.__getitem__, numbers))
             return names[bisect_right(names, after) if after is not None else 0 :][offset : offset + limit]
         # A long step has far more workloads than an answer: only the names in the answer are read.
@@ -163,14 +163,14 @@ class StepRows:
             names_of = names_of.where(tuple_(*_NAMED) > tuple_(*after))
         return self._load_names(names_of.order_by(*_NAMED).limit(limit).offset(offset), numbers)
 
-    def _groups_of(self, parts: Sequence[int]) -> Mapping[int, Collection[int]]:
+    def _groups_of(self, parts: Sequence[int]) -> Mapping[int, Set[int]]:
         if self._with_idle:
-            return dict.fromkeys(parts, self._groups)
+            return dict.fromkeys(parts, self._groups.keys())
         if self._present is not None:
             return {part: self._present.union(self._parts[part].periods) for part in parts}
-        of_part: dict[int, list[int]] = defaultdict(list)
+        of_part: dict[int, set[int]] = defaultdict(set)
         for part, group in self._whole or (place for place, _ in self._sums.read(parts, None, ())):
-            of_part[part].append(group)
+            of_part[part].add(group)
         return of_part
 
     def _know(self, numbers: Iterable[int]) -> None:

@@ -1,26 +1,23 @@
-"""Queries of hourly rows by level and filter, ordered and paged."""
+"""Queries of rows by level and filter: their groups, their order and their keys; and all rows of a time."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, FromClause, Select, and_, case, func, or_, select
 
-from gpuctl_usage.facts import DAY, HOUR
+from gpuctl_usage.facts import DAY
 from gpuctl_usage.store.database_tables import attributes, clusters, groups, periods, sums
-from gpuctl_usage.store.hours import SUM_COLUMNS, KnownFrom, PeriodLength, WorkloadStatus, between, sums_of
+from gpuctl_usage.store.hours import SUM_COLUMNS, KnownFrom, PeriodLength, WorkloadStatus, sums_of
 from gpuctl_usage.store.present_workloads import PresentWorkloads
 from gpuctl_usage.store.surrogate_keys import Attributes, parse_attributes
 from gpuctl_usage.sums import Group, Level, Sums
 
 GROUP_BITS = 28
 """Bits of a row's 53-bit id for the group; the others are for the period."""
-_MAX_LISTED = 500
 _MAX_SPREAD = 3
 """Ids are read as a range if it has at most this many times as many ids as are wanted."""
 WITH_HISTOGRAM = frozenset({Level.CLUSTER, Level.WORKLOAD})
@@ -46,18 +43,14 @@ ORDER_FIELDS = {RowOrder.UTILIZATION: ("util_gpu_s", "obs_gpu_s"), RowOrder.ALLO
 class RowQuery:
     """Filter and order of rows.
 
-    :param start: only hours that begin in [start, end).
     :param namespaces: None for all; likewise for the other filters.
     :param excluded: namespaces to leave out.
     :param ascending: direction of the order; ties always have the same order.
     :param sums_only: read only additive sums: no percentiles, labels, status and number of workloads.
-    :param group_ids: ids of the matching groups if they are few, see :func:`with_group_ids`.
     """
 
     cluster: int
     level: Level
-    start: float
-    end: float
     namespaces: Collection[str] | None = None
     excluded: Collection[str] = ()
     key: str | None = None
@@ -66,9 +59,7 @@ class RowQuery:
     name: str | None = None
     order: RowOrder = RowOrder.TIME
     ascending: bool = True
-    span: PeriodLength = PeriodLength.HOUR
     sums_only: bool = False
-    group_ids: Sequence[int] | None = None
 
 
 class UsageRow(NamedTuple):
@@ -140,57 +131,6 @@ def keys_of(connection: Connection, cluster: int, level: Level) -> list[str]:
     return sorted(connection.execute(statement).scalars())
 
 
-def with_group_ids(connection: Connection, query: RowQuery) -> RowQuery:
-    """Return the query with the ids of its groups if they are few, for callers that run it several times."""
-    return replace(query, group_ids=_listed_groups(connection, query))
-
-
-def hour_counts(connection: Connection, query: RowQuery) -> dict[int, int]:
-    """Return the number of matching rows of each hour by its start, without empty hours."""
-    if query.level is Level.WORKLOAD and _listed_groups(connection, query) is None:
-        hours = connection.execute(select(periods.c.start, periods.c.id).where(_hours(query))).all()
-        counts = present_workloads(connection, query).counts([number for _, number in hours])
-        return {start: count for (start, _), count in zip(hours, counts, strict=True) if count}
-    found = _matching(connection, query, sums.c.period_id, func.count().label("rows")).group_by(sums.c.period_id)
-    counted = found.subquery()
-    by_hour = select(periods.c.start, counted.c.rows).join_from(counted, periods, periods.c.id == counted.c.period_id)
-    return {row.start: row.rows for row in connection.execute(by_hour).all()}
-
-
-def page_within(query: RowQuery, counts: Mapping[int, int], limit: int, offset: int) -> tuple[RowQuery, int]:
-    """Return the query limited to the hours of a page, and the offset within them. In order of time, no other hours are
-    read.
-
-    :param counts: number of rows of each hour, from :func:`hour_counts`.
-    """
-    if query.order is not RowOrder.TIME:
-        return query, offset
-    starts = sorted(counts, reverse=not query.ascending)
-    ends = list(accumulate(map(counts.__getitem__, starts)))
-    first = bisect_right(ends, offset)
-    hours = starts[first : bisect_left(ends, offset + limit) + 1]
-    if not hours:
-        return replace(query, end=query.start), 0
-    return replace(query, start=min(hours), end=max(hours) + HOUR), offset - (ends[first - 1] if first else 0)
-
-
-def find_rows(
-    connection: Connection, query: RowQuery, limit: int, offset: int = 0, after: RowKey | None = None
-) -> list[UsageRow]:
-    """Return rows in the query's order, optionally those after a row key."""
-    found = _matching(connection, query, sums.c.period_id, sums.c.group_id, named=True)
-    order = row_order(query, sums, periods.c.start, periods.c.seconds)
-    if after is not None:
-        found = found.where(after_key(order, after))
-    columns = ordered(order)
-    # Sort ids only, then read the full rows of the page.
-    places = found.order_by(*columns).limit(limit).offset(offset).subquery()
-    same = (sums.c.period_id == places.c.period_id) & (sums.c.group_id == places.c.group_id)
-    rows = connection.execute(_full_rows(_WHOLE.join(places, same)).order_by(*columns)).all()
-    known = KnownFrom(connection, query.cluster)
-    return list(_rows(rows, known, query.level in WITH_HISTOGRAM and not query.sums_only))
-
-
 def present_workloads(connection: Connection, query: RowQuery) -> PresentWorkloads:
     """Return the workloads of the query that have sums."""
     return PresentWorkloads(connection, wanted_groups(query) if is_filtered(query) else None)
@@ -202,23 +142,6 @@ def is_filtered(query: RowQuery) -> bool:
     return bool(query.excluded) or query.namespaces is not None or any(text is not None for text in texts)
 
 
-def _matching(connection: Connection, query: RowQuery, *columns: Any, named: bool = False) -> Select[Any]:
-    """Return a select of the matching rows.
-
-    :param named: also join the groups.
-    """
-    few = _listed_groups(connection, query)
-    every = _all_workloads(query)
-    source = periods.join(sums, sums.c.period_id == periods.c.id)
-    if named or (few is None and every is None):
-        source = source.join(groups, groups.c.id == sums.c.group_id)
-    statement = select(*columns).select_from(source).where(_hours(query))
-    # Few groups are looked up in each hour; for many, the whole hour is read.
-    if few is not None:
-        return statement.where(is_in(sums.c.group_id, sorted(few)))
-    return statement.where(wanted_groups(query) if every is None else every)
-
-
 def is_in(column: ColumnElement[int], numbers: Sequence[int]) -> ColumnElement[bool]:
     """Return the condition that a column is one of the ascending ids."""
     if not numbers or numbers[-1] - numbers[0] >= _MAX_SPREAD * len(numbers):
@@ -226,28 +149,6 @@ def is_in(column: ColumnElement[int], numbers: Sequence[int]) -> ColumnElement[b
     # Adjacent rows are read as a range instead of one by one.
     between = column.between(numbers[0], numbers[-1])
     return between if numbers[-1] - numbers[0] < len(numbers) else between & (column + 0).in_(numbers)
-
-
-def _all_workloads(query: RowQuery) -> ColumnElement[bool] | None:
-    """Return a condition for the rows of all workloads; None for other queries.
-
-    With a join on groups, SQLite would scan all workloads that ever existed.
-    """
-    if query.level is Level.WORKLOAD and not is_filtered(query):
-        return sums.c.status.is_not(None)
-    return None
-
-
-def _listed_groups(connection: Connection, query: RowQuery) -> Sequence[int] | None:
-    """Return the ids of the matching groups if they are few; for workloads, only those with sums in the range."""
-    if query.group_ids is not None:
-        return query.group_ids
-    wanted = select(groups.c.id).where(wanted_groups(query)).limit(_MAX_LISTED + 1)
-    few: Sequence[int] = connection.execute(wanted).scalars().all()
-    if len(few) > _MAX_LISTED and query.level is Level.WORKLOAD and is_filtered(query):
-        hours = connection.execute(select(periods.c.id).where(_hours(query))).scalars().all()
-        few = sorted(present_workloads(connection, query).union(hours))
-    return few if len(few) <= _MAX_LISTED else None
 
 
 def wanted_groups(query: RowQuery) -> ColumnElement[bool]:
@@ -260,10 +161,6 @@ def wanted_groups(query: RowQuery) -> ColumnElement[bool]:
     if query.excluded:
         found.append(groups.c.namespace.not_in(sorted(query.excluded)))
     return and_(*found)
-
-
-def _hours(query: RowQuery) -> ColumnElement[bool]:
-    return between(query.cluster, query.span, query.start, query.end)
 
 
 def row_key(query: RowQuery, row: UsageRow) -> RowKey:
@@ -326,14 +223,14 @@ _WHOLE = (
 )
 
 
-def _full_rows(source: FromClause = _WHOLE) -> Select[Any]:
+def _full_rows() -> Select[Any]:
     of_period = (periods.c[name] for name in ("start", "span", "seconds", "created_at", "updated_at", "provisional"))
     of_group = groups.c.level, groups.c.key, groups.c.value
     told = attributes.c.labels, attributes.c.annotations, sums.c.status
-    return select(sums.c.period_id, sums.c.group_id, *of_period, *of_group, *told, *SUM_COLUMNS).select_from(source)
+    return select(sums.c.period_id, sums.c.group_id, *of_period, *of_group, *told, *SUM_COLUMNS).select_from(_WHOLE)
 
 
-def _rows(rows: Iterable[Any], known: KnownFrom, with_histogram: bool) -> Iterator[UsageRow]:
+def _rows(rows: Iterable[Any], known: KnownFrom) -> Iterator[UsageRow]:
     made: dict[int, Group] = {}
     said: dict[tuple[str | None, str | None], Attributes] = {}
     for row in rows:
@@ -355,7 +252,7 @@ def _rows(rows: Iterable[Any], known: KnownFrom, with_histogram: bool) -> Iterat
             updated_at=updated,
             provisional=provisional,
             group=made[group],
-            sums=sums_of(values, with_histogram),
+            sums=sums_of(values),
             labels=told.labels,
             annotations=told.annotations,
             status=None if status is None else WorkloadStatus(status),
@@ -386,4 +283,4 @@ def every_row(connection: Connection, cluster: int, start: int, end: int) -> Ite
         if (period.span == PeriodLength.DAY.value) != (period.start // DAY * DAY in whole_days):
             continue
         whole = _full_rows().where(sums.c.period_id == period.id).order_by(sums.c.group_id)
-        yield from _rows(connection.execute(whole), known, with_histogram=True)
+        yield from _rows(connection.execute(whole), known)
