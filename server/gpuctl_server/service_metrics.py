@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -13,22 +12,6 @@ from gpuctl_server.access.tokens import ServiceTokenFile
 from gpuctl_server.mirror.mirror import Mirror
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-
-
-class NotificationCounter:
-    """Counts attempts to post events of jobs."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._attempts = Counter(
-            "gpuctl_server_notifications_total",
-            "Attempts to post an event of a job by channel and result: sent, or failed.",
-            ("channel", "result"),
-            registry=registry,
-        )
-
-    def count(self, channel: str, result: Literal["sent", "failed"]) -> None:
-        """Count an attempt."""
-        self._attempts.labels(channel, result).inc()
 
 
 class ServiceMetrics:
@@ -51,11 +34,21 @@ class ServiceMetrics:
             registry=self._registry,
         )
         self.under_way = Gauge("gpuctl_server_requests_under_way", "Running requests.", registry=self._registry)
-        self.notifications = NotificationCounter(self._registry)
-        self._registry.register(_OfMirror(mirror))
+        self.notifications = Counter(
+            "gpuctl_server_notifications_total",
+            "Attempts to post an event of a job by channel and result: sent, or failed.",
+            ("channel", "result"),
+            registry=self._registry,
+        )
+        self._gauge("gpuctl_server_mirror_ready", "1 if all lists are being watched, else 0.", lambda: mirror.ready)
         if tokens is not None:
-            self._registry.register(_OfTokens(tokens))
+            text = "1 if the token file can be read, 0 if changes to it have no effect."
+            self._gauge("gpuctl_server_tokens_readable", text, lambda: tokens.check() is None)
         self._registry.register(_ObjectsOf(mirror))
+
+    def _gauge(self, name: str, text: str, is_set: Callable[[], bool]) -> None:
+        """Add a gauge that is read at each scrape."""
+        Gauge(name, text, registry=self._registry).set_function(is_set)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
@@ -65,29 +58,6 @@ class ServiceMetrics:
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format 0.0.4."""
         return generate_latest(self._registry)
-
-
-class _OfMirror(Collector):
-    """The readiness of the mirror, read at each scrape."""
-
-    def __init__(self, mirror: Mirror) -> None:
-        self._mirror = mirror
-
-    def collect(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily(
-            "gpuctl_server_mirror_ready", "1 if all lists are being watched, else 0.", float(self._mirror.ready)
-        )
-
-
-class _OfTokens(Collector):
-    """The readability of the token file, checked at each scrape."""
-
-    def __init__(self, tokens: ServiceTokenFile) -> None:
-        self._tokens = tokens
-
-    def collect(self) -> Iterator[Metric]:
-        text = "1 if the token file can be read, 0 if changes to it have no effect."
-        yield GaugeMetricFamily("gpuctl_server_tokens_readable", text, float(self._tokens.check() is None))
 
 
 class _ObjectsOf(Collector):

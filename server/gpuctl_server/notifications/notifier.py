@@ -11,6 +11,8 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 
+from prometheus_client import Counter as AttemptCounter
+
 from gpuctl.apply.plan.plan import NoSuchJob
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.connection import Connection
@@ -34,7 +36,6 @@ from gpuctl_server.notifications.job_events import JobEvent, job_events
 from gpuctl_server.notifications.messages import Surroundings, message_about
 from gpuctl_server.notifications.webhooks import NoAddress, Webhooks
 from gpuctl_server.request_log import LOG
-from gpuctl_server.service_metrics import NotificationCounter
 
 PER_MINUTE = 10
 """Maximum number of messages of a channel and replica in a minute: DingTalk and WeCom take 20."""
@@ -86,7 +87,7 @@ class Notifier:
         platform: Settings,
         webhooks: Webhooks,
         lists: SharedLists,
-        counter: NotificationCounter,
+        attempts: AttemptCounter,
         cluster: Callable[[], str | None],
         console: str | None,
     ) -> None:
@@ -95,7 +96,7 @@ class Notifier:
         self._platform = platform
         self._webhooks = webhooks
         self._lists = lists
-        self._counter = counter
+        self._attempts = attempts
         self._cluster = cluster
         self._console = console
         self._keys = records(platform)
@@ -192,10 +193,10 @@ class Notifier:
             try:
                 self._webhooks.send(name, message)
             except (ClusterError, NoAddress) as error:
-                self._counter.count(name, "failed")
+                self._attempts.labels(name, "failed").inc()
                 self._retry(claim, error, extra)
                 return
-            self._counter.count(name, "sent")
+            self._attempts.labels(name, "sent").inc()
             LOG.info("an event of a job is reported", extra=extra)
             self._record.delivered(claim)
         except ClusterError as error:
