@@ -31,6 +31,7 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.prerequisites import as_released
 from gpuctl.objects.quantities import parse_quantity
 from gpuctl.objects.scheduled_jobs import with_runs
+from gpuctl.usecases.documents.compiling import platform_source
 
 Compile = Callable[[list[Source], Source, str], "Compilation | None"]
 """Compile sources with a platform and a namespace; None if they are not valid."""
@@ -73,8 +74,7 @@ class _Trial:
         self._others = [item.object for item in compilation.lowered if item.document is not document]
         shared = [item for item in compilation.documents if not isinstance(item.model, Workload)]
         self._beside = [_source(place, canonical(item)) for place, item in enumerate(shared) if item.kind != "platform"]
-        said = compilation.settings.platform.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        self._platform = Source("platform.json", json.dumps({"version": "v0.1", **said, "kind": "platform"}))
+        self._platform = platform_source(compilation.settings)
 
     def candidates(self) -> list[Candidates]:
         """Return the changes to try, by kind."""

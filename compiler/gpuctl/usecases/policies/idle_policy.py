@@ -74,7 +74,7 @@ def judge_idle_jobs(
     names = pausable_jobs(jobs, reader.keys)
     notebooks = list(notebooks_at_limits(reader, jobs, names, usage.use, now))
     own = {job.uid for job in notebooks if job.verdict is IdleVerdict.PAUSE}
-    idle = [] if policy is None else _idle_by_policy(jobs, names, usage, policy, reader.keys, now)
+    idle = [] if policy is None else _idle_by_policy(jobs, names, usage, policy, reader.keys)
     has_rules = policy is not None or has_limits(jobs, reader.keys)
     return IdleJudgement(usage.cluster, [*(job for job in idle if job.uid not in own), *notebooks], has_rules)
 
@@ -109,7 +109,7 @@ def _read_usage(database: Database, reader: ReadContext, policy: UsageIdle, now:
 
 
 def _idle_by_policy(
-    jobs: list[Job], names: Mapping[str, str], usage: _Usage, policy: UsageIdle, keys: Records, now: float
+    jobs: list[Job], names: Mapping[str, str], usage: _Usage, policy: UsageIdle, keys: Records
 ) -> list[IdleJob]:
     after = float(parse_duration(policy.after) or 0)
     lives = {str(job.workload["metadata"]["uid"]): job.workload for job in jobs if job.workload is not None}

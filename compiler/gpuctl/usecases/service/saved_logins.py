@@ -87,12 +87,12 @@ class SavedLogins(NamedTuple):
         )
 
 
-def read_logins(path: Path | None = None) -> SavedLogins:
+def read_logins() -> SavedLogins:
     """Read the stored logins; none if the file does not exist.
 
     :raises ConfigurationError: other users may read the file, or it is damaged.
     """
-    path = path or logins_file()
+    path = logins_file()
     try:
         with path.open("rb") as stream:
             status = os.fstat(stream.fileno())
@@ -123,12 +123,12 @@ def _kept(value: Any) -> SavedLogins:
     return SavedLogins(current if any(server.url == current for server in servers) else "", servers)
 
 
-def write_logins(kept: SavedLogins, path: Path | None = None) -> None:
+def write_logins(kept: SavedLogins) -> None:
     """Write the logins atomically.
 
     :raises ConfigurationError: the file cannot be written.
     """
-    path = path or logins_file()
+    path = logins_file()
     value = {
         "current": kept.current,
         "servers": {
