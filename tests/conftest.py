@@ -49,11 +49,19 @@ SPLIT = frozenset(
     f"{room}/test_{name}.py"
     for room, names in {
         "properties": ("emitter", "lift", "mutations", "strings"),
-        "faults": ("build_kill", "kill"),
+        "faults": ("build_kill",),
     }.items()
     for name in names
 )
 """Files whose tests share nothing, and which would keep one worker for long: each test goes to the next free one."""
+
+TOGETHER = {
+    "Kueue": ("cluster/", r"\bqueue_pla[cn]e\b"),
+    "a world of nodes": ("cluster/", r"\bworld: ControlPlane\b"),
+    "disturbed commands": ("faults/test_(?!kill|build_kill)", ""),
+    "collection": ("usage/", r"\bplane: ControlPlane\b|\bplace: Place\b"),
+}
+"""Files that one worker runs, by their path and text: a start of their control plane costs more than most of them."""
 
 # Ctrl-C is what some tests are about. A script that starts pytest in its background has it ignored, and so would
 # everything that pytest starts.
@@ -102,16 +110,16 @@ def _order(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Side by side (``-n 4``) a file's tests stay in one worker, which starts at most one control plane for them.
 
-    So do all files with Kueue together: a start of it costs more than most of them.
+    So do all files that are :data:`TOGETHER`.
     """
     from xdist.scheduler import LoadScopeScheduling
 
     @cache
     def scope_of(path: str) -> str:
-        is_with_kueue = path.startswith("tests/cluster/") and re.search(
-            r"\bqueue_pla[cn]e\b", (config.rootpath / path).read_text()
-        )
-        return "tests/cluster with Kueue" if is_with_kueue else path
+        for name, (place, text) in TOGETHER.items():
+            if re.match(f"tests/{place}", path) and re.search(text, (config.rootpath / path).read_text()):
+                return name
+        return path
 
     class Files(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:

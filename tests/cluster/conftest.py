@@ -27,9 +27,9 @@ def plane() -> Iterator[ControlPlane]:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def world() -> Iterator[ControlPlane]:
-    """A control plane per module, for tests that list all nodes."""
+    """A control plane for tests that list all nodes and pools."""
     yield from node_world.running()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,19 @@ def training(name: str, namespace: str, gpus: int) -> dict[str, Any]:
     }
 
 
+@pytest.fixture(scope="module")
+def used_world(world: ControlPlane) -> Iterator[ControlPlane]:
+    """The control plane; it has the namespaces of the users until the end of the file."""
+    yield world
+    world.kubectl("delete", "namespace", *USERS, "--ignore-not-found")
+
+
 @pytest.fixture
 def place(
-    world: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    used_world: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Place:
     """A place with quotas for two users; elon-musk runs a job."""
-    result = node_world.place(world, tmp_path, capsys, monkeypatch)
+    result = node_world.place(used_world, tmp_path, capsys, monkeypatch)
     result.anywhere("apply", "-f", result.file(quota(QUOTA, **USERS)))
     result.anywhere("apply", "-f", result.file(training("sft", "elon-musk", 1)))
     result.until(lambda: _counted(result), "the quota to be counted")
