@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpuctl.backend.schema_validation import VERSIONS
 from gpuctl.compilation import compile
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
-from gpuctl.frontend.loading import load_platform
+from gpuctl.frontend.platform_loading import load_platform
 from gpuctl.frontend.source import STDIN, Source
 from gpuctl.importing.import_values import Given, ImportFailure, Missing, Unreadable
 from gpuctl.importing.line_ledger import LedgerEntry, Outcome, count_of

@@ -14,7 +14,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, SourceSpa
 from gpuctl.frontend.document_variant import OPTION
 from gpuctl.frontend.field_assignments import parse_assignments
 from gpuctl.frontend.invalid_documents import InvalidDocuments
-from gpuctl.frontend.loading import open_platform
+from gpuctl.frontend.platform_loading import open_platform
 from gpuctl.frontend.source import Source, collect
 from gpuctl.language.sentences import Sentence
 from gpuctl.language.settings import Settings
