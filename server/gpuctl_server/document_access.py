@@ -19,6 +19,12 @@ from gpuctl_server.access.rights import AccessRequest, Action, Decision
 from gpuctl_server.http_problems import Problem, refused_documents
 
 
+def qualified_title(document: Document) -> str:
+    """Return the kind, the name and, for a job, the namespace of a document, as in messages and the audit."""
+    title = f"{document.kind}/{document.name}"
+    return f"{title} in {document.namespace}" if document.is_workload else title
+
+
 def reject_platform(documents: list[Document]) -> None:
     """Reject a document of kind platform.
 

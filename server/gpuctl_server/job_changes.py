@@ -25,7 +25,7 @@ from gpuctl.usecases.queries.read_context import context_of
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest
-from gpuctl_server.document_access import require_document_access, require_namespaces
+from gpuctl_server.document_access import qualified_title, require_document_access, require_namespaces
 from gpuctl_server.http_problems import Problem, forbidden
 from gpuctl_server.job_lookups import find_job, job_not_found, require_access
 from gpuctl_server.merged_answers import visible_job_filter
@@ -39,7 +39,7 @@ from gpuctl_server.plan_responses import (
 )
 from gpuctl_server.plan_runs import LISTED_WITHIN, PlanRun
 from gpuctl_server.service_context import Service
-from gpuctl_server.submissions import Submission, compile_documents, title_of
+from gpuctl_server.submissions import Submission, compile_documents
 
 _NAME_ONE = Template("name one of your namespaces with `?namespace=`")
 _DONE = {"replace": "replaced", "update": "updated", "create": "created"}
@@ -255,7 +255,7 @@ def _require_same_job(submission: Submission, item: ListedJob) -> None:
     """
     documents = submission.documents
     wanted = title_of_job(item)
-    if len(documents) != 1 or title_of(documents[0]) != wanted:
+    if len(documents) != 1 or qualified_title(documents[0]) != wanted:
         raise Problem(
             400,
             say("the document must describe {wanted}, not {found}", wanted=wanted, found=submission.titles),

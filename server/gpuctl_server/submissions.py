@@ -1,4 +1,4 @@
-"""Documents of requests: compilation with the platform of the service, and the limits of callers on their objects."""
+"""Compiles the documents of requests with the platform of the service."""
 
 from __future__ import annotations
 
@@ -15,21 +15,18 @@ from gpuctl.frontend.document_variant import PLAIN, Variant
 from gpuctl.frontend.source import Source
 from gpuctl.kube.session import Session
 from gpuctl.language.names import is_dns_label
-from gpuctl.language.pool_document import PoolDocument
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import WORKLOADS, Key, key_of
-from gpuctl.objects.ownership_metadata import is_controlled, is_ours
 from gpuctl.usecases.changes.applying import DocumentRequest, request_for
 from gpuctl.usecases.documents.change_options import DocumentOptions
 from gpuctl.usecases.documents.compiling import reportable_diagnostics
 from gpuctl.usecases.fit.fit_documents import FitDocuments, compile_for_fit
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.pod_safety import PodTerms, ServiceTerms
 from gpuctl_server.compile_limits import CompiledTooLong, StillCompiling, processor_limit
-from gpuctl_server.document_access import reject_platform, require_document_access
-from gpuctl_server.http_problems import Problem, forbidden
+from gpuctl_server.confined_documents import confine
+from gpuctl_server.document_access import qualified_title, reject_platform, require_document_access
+from gpuctl_server.http_problems import Problem
 from gpuctl_server.merged_answers import visible_job_filter
-from gpuctl_server.node_lookups import pool_filter
 from gpuctl_server.own_cluster import cluster_for, reject_other_clusters
 from gpuctl_server.request_bodies import NAME
 from gpuctl_server.service_context import Service
@@ -69,7 +66,7 @@ class Submission:
     @property
     def titles(self) -> list[str]:
         """The titles of the documents."""
-        return [title_of(document) for document in self.documents]
+        return [qualified_title(document) for document in self.documents]
 
 
 def compile_documents(
@@ -105,13 +102,8 @@ def compile_documents(
         wanted, request=replace(wanted.request, sees=visible_job_filter(caller)), origin=ApplyOrigin(who=caller.name)
     )
     reject_platform(wanted.compilation.documents)
-    submission = Submission(text, wanted)
-    if caller.is_confined:
-        _confine_pods(service, caller, submission)
-        _confine_services(service, caller, submission)
-        _confine_nodes(service, caller, submission)
-        _reject_taken_names(service, caller, submission)
-    return submission
+    confine(service, caller, wanted.compilation)
+    return Submission(text, wanted)
 
 
 def compile_to_fit(
@@ -186,105 +178,6 @@ def _turn(service: Service, caller: Caller) -> Iterator[Callable[[], None]]:
         ) from None
 
 
-def _confine_pods(service: Service, caller: Caller, submission: Submission) -> None:
-    """Check that no pod exceeds the limits of the caller.
-
-    :raises Problem: 403, with all violations.
-    """
-    settings = service.settings
-    terms = PodTerms(settings.pod_security, settings.host_paths, settings.service_accounts)
-    found = {
-        title_of(document): terms.breaches(
-            item.object for item in submission.wanted.compilation.lowered if item.document is document
-        )
-        for document in submission.documents
-    }
-    details = [{"document": title, "message": text} for title, texts in found.items() for text in texts]
-    if details:
-        first = f"{details[0]['document']}: {details[0]['message']}"
-        more = say(", and {number} more", number=len(details) - 1) if len(details) > 1 else ""
-        raise Problem(
-            403,
-            say(
-                "{name} may not create such pods: Pod Security {level}, and the allowed service accounts, do not "
-                "permit {first}{more}",
-                name=caller.name,
-                level=settings.pod_security,
-                first=first,
-                more=more,
-            ),
-            error="PodSecurity",
-            details=details,
-            hint=say(
-                "use pvc or nfs in `storage.workdirs` instead of host paths; the settings `pod_security`, "
-                "`host_paths` and `service_accounts` of the service define what is allowed"
-            ),
-        )
-
-
-def _confine_services(service: Service, caller: Caller, submission: Submission) -> None:
-    """Check that no Service exceeds the limits for tokens with limits.
-
-    :raises Problem: 403.
-    """
-    settings = service.settings
-    terms = ServiceTerms(settings.service_types, settings.fixed_node_ports)
-    found = terms.breaches(item.object for item in submission.wanted.compilation.lowered)
-    if found:
-        raise Problem(
-            403,
-            say("{name} may not create {objects}", name=caller.name, objects=found),
-            error="ServiceNotAllowed",
-            details=[{"message": text} for text in found],
-            hint=say("the settings `service_types` and `fixed_node_ports` define what tokens with limits may create"),
-        )
-
-
-def _confine_nodes(service: Service, caller: Caller, submission: Submission) -> None:
-    """Check that a pool takes no nodes from pools that the caller may not change. Missing nodes get the same error.
-
-    :raises Problem: 403.
-    """
-    named = [name for item in submission.documents if isinstance(item.model, PoolDocument) for name in item.model.nodes]
-    if not named:
-        # Reading the fleet would count GPUs, which may need a request for DeviceClasses.
-        return
-    takes, there = pool_filter(caller, "update", "pools"), service.fleet.now().nodes
-    for name in named:
-        if name not in there or not takes(there[name].pool):
-            raise forbidden(
-                say(
-                    "{name} may not put node {node} into a pool: the node is not in a pool of this token",
-                    name=caller.name,
-                    node=name,
-                )
-            )
-
-
-def _reject_taken_names(service: Service, caller: Caller, submission: Submission) -> None:
-    """Reject a job with the name of a hidden job. If that is of another kind, the API server would accept both.
-
-    :raises Problem: 409.
-    """
-    visibility, kept = service.visibility(caller), dict(service.mirror.kinds())
-    objects = [item.object for item in submission.wanted.compilation.lowered if item.object["kind"] in WORKLOADS]
-    # A job that the caller may not create is refused without a look at others.
-    for main in (key_of(obj) for obj in objects if visibility.sees(obj)):
-        for other in (main._replace(kind=kind) for kind in WORKLOADS if kind in kept):
-            found = service.mirror.find(other)
-            if found is not None and is_ours(found) and not is_controlled(found) and not visibility.sees(found):
-                raise Problem(
-                    409,
-                    say(
-                        "the name {name} in {namespace} is used by another job",
-                        name=main.name,
-                        namespace=main.namespace,
-                    ),
-                    error="AlreadyExists",
-                    hint=say("rename one; nothing was changed by this request"),
-                )
-
-
 def home_of(service: Service, caller: Caller, text: str, namespace: str | None) -> str:
     """Return the namespace of the jobs of a text that name none.
 
@@ -303,9 +196,3 @@ def home_of(service: Service, caller: Caller, text: str, namespace: str | None) 
 def _require_few(documents: int) -> None:
     if documents > MOST_DOCUMENTS:
         raise Problem(400, say("more than {most} documents", most=MOST_DOCUMENTS), error="TooManyDocuments")
-
-
-def title_of(document: Document) -> str:
-    """Return the title of a document, as in messages and the audit."""
-    title = f"{document.kind}/{document.name}"
-    return f"{title} in {document.namespace}" if document.is_workload else title
