@@ -35,12 +35,17 @@ LONGEST = (
     "cluster/test_fit_admission.py",
     "cluster/test_why.py",
     "cluster/test_pages.py",
-    "service/test_deploy_rights.py",
+    "service/test_console_outages.py",
     "service/test_any_request.py",
+    "service/test_console.py",
+    "service/test_deploy_rights.py",
+    "service/test_console_scale.py",
     "faults/test_kill.py",
     "faults/test_foreign.py",
     "faults/test_going_back.py",
     "usage/test_collector_failover.py",
+    "unit/test_release.py",
+    "unit/test_site.py",
     "unit/test_ci_kit.py",
 )
 """Files that take minutes, the longest of a room first: started last, they would keep one worker busy alone."""

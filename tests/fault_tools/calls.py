@@ -15,7 +15,7 @@ from properties.scale import part_of
 
 Kind = Literal["call", "look", "write", "read"]
 """The requests that are counted: all, reads before the first write, writes, or reads after the first write."""
-PARTS = 8
+PARTS = 4
 """`make test` takes one of this many parts of the calls: see :func:`properties.scale.part_of`."""
 
 
