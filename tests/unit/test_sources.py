@@ -20,7 +20,7 @@ import pytest
 import gpuctl
 from gpuctl.api.document_answers import DiagnosticsAnswer
 from gpuctl.api.json_values import to_json
-from gpuctl.frontend import loading as load_module
+from gpuctl.frontend import platform_loading as load_module
 from support.repositories import Repository
 from support.repositories import gpuctl as command
 
