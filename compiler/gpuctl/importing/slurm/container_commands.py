@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
@@ -20,6 +21,7 @@ from gpuctl.importing.slurm.sbatch_options import SlurmOption
 from gpuctl.importing.slurm.srun_options import SrunOptions
 from gpuctl.language.names import is_env_name
 
+_STARTS_CONTAINER = re.compile(STARTS_CONTAINER)
 _STARTER = rf"(?:\S*/)?({'|'.join(CONTAINER_TOOLS)})\Z"
 # Options with a value; others have none, or one after `=`.
 _OF_APPTAINER = """
@@ -188,7 +190,8 @@ def takes_inner_container(body: BodyState, words: Sequence[BodyWord], srun: Srun
     if not known or is_for_each_node(known):
         return False
     launcher = known[0].rsplit("/", 1)[-1]
-    at = next((at for at in range(1, len(known)) if re.match(STARTS_CONTAINER, " ".join(known[at:]))), 0)
+    text, places = " ".join(known), [0, *accumulate(len(word) + 1 for word in known)]
+    at = next((at for at in range(1, len(known)) if _STARTS_CONTAINER.match(text, places[at])), 0)
     if not at or owners[at] == owners[at - 1]:
         return False
     first = owners[at]
