@@ -1,4 +1,4 @@
-"""Requests for changes: who asks, what is confirmed, the audit trail, and the session of the change."""
+"""Requests for changes: who asks, what is confirmed, and the session of the change."""
 
 from __future__ import annotations
 

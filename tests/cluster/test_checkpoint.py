@@ -23,7 +23,7 @@ from gpuctl.kube.configuration import open_session
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.objects.workload_state import recreatable
+from gpuctl.objects.recreated_objects import recreatable
 from support.cluster_tools import DOMAIN, Document, Place, compute, image, inference, notebook, outcome, training
 from support.command import Start, on_a_terminal
 

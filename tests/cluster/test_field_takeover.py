@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gpuctl.objects.api_resources import RESOURCES
-from gpuctl.objects.workload_state import recreatable
+from gpuctl.objects.recreated_objects import recreatable
 from support.cluster_tools import HASH, Document, Object, Place, image, inference, notebook, training
 
 MARKS = ("trust-remote", "OLD_FLAG", "/data/models", "privileged", "Probe", "5678", "old-label", "old-note", "helper")

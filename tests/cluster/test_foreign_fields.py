@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fault_tools.proxy import Proxy, matching, meanwhile, nth, on
-from gpuctl.objects.workload_state import recreatable
+from gpuctl.objects.recreated_objects import recreatable
 from properties.scale import part_of
 from support.cluster_tools import Place, image, inference, notebook, outcome, training
 

@@ -407,7 +407,7 @@ def test_recreated_finished_job_does_not_start(
     place.apply(gpus("train", 1, job={"annotations": {OUTCOME: "complete"}}))
     place.gpuctl("wait", "train", "--for", "done", "--timeout", "180")
     live = place.get("Job", "train")
-    from gpuctl.objects.workload_state import recreatable
+    from gpuctl.objects.recreated_objects import recreatable
 
     place.kubectl("delete", "job", "train")
     place.create(recreatable(live), manager="gpuctl")

@@ -22,7 +22,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.objects.workload_state import recreatable
+from gpuctl.objects.recreated_objects import recreatable
 from gpuctl.usecases.changes import run_recovery
 from support.cluster_tools import DOMAIN, HASH, Place, image, inference, outcome, training
 

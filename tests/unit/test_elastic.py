@@ -15,7 +15,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.elastic_jobs import is_within_bounds, node_bounds, size_again, with_nodes
 from gpuctl.objects.hashed_names import changeable_fields, spec_digest
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.objects.workload_state import recreatable
+from gpuctl.objects.recreated_objects import recreatable
 from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.jobs.status import job_status
 from gpuctl.reading.why.evidence import Evidence

@@ -12,8 +12,9 @@ from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.kube import process_identity
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import PART_OF, records
+from gpuctl.objects.recreated_objects import carried_over, recreatable
 from gpuctl.objects.timestamps import age
-from gpuctl.objects.workload_state import carried_over, end_state, is_pod_of, pods_of_each, recreatable
+from gpuctl.objects.workload_state import end_state, is_pod_of, pods_of_each
 
 KEYS = records(Settings())
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=timezone.utc)

@@ -23,7 +23,7 @@ from gpuctl.objects.queueing import (
     release,
     was_admitted,
 )
-from gpuctl.objects.workload_state import recreatable, restorable
+from gpuctl.objects.recreated_objects import recreatable, restorable
 
 KEYS = records(Settings())
 QUEUE = "kueue.x-k8s.io/queue-name"

@@ -24,10 +24,10 @@ from gpuctl.objects.durations import rough_duration
 from gpuctl.reading.jobs.event_rows import of_job
 from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.why import log_diagnosis as log
-from gpuctl.reading.why.containers import failed_image, registry_of
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.explanation import explain
 from gpuctl.reading.why.finding import CAUSES
+from gpuctl.reading.why.images import failed_image, registry_of
 from support.why_records import RECORDED, dump, load
 
 DOCS = Path(__file__).parents[2] / "docs" / "daily.md"

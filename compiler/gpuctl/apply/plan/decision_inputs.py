@@ -14,7 +14,7 @@ from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import SERVICES, Key, Object, annotations_of, key_of
 from gpuctl.objects.elastic_jobs import SIZE_PATHS, is_within_bounds
 from gpuctl.objects.ownership_metadata import PART_OF, Records
-from gpuctl.objects.workload_state import carried_over
+from gpuctl.objects.recreated_objects import carried_over
 
 
 @dataclass(frozen=True)

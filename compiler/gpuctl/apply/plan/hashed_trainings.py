@@ -20,7 +20,8 @@ from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
 from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.hashed_names import CHANGEABLE, hashed_name, hashed_name_of, spec_digest
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
-from gpuctl.objects.workload_state import carried_over, end_state
+from gpuctl.objects.recreated_objects import carried_over
+from gpuctl.objects.workload_state import end_state
 
 
 class HashedTraining(NamedTuple):

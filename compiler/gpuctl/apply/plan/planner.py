@@ -43,7 +43,7 @@ from gpuctl.objects.api_resources import (
 from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
 from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.ownership_metadata import hash_of, is_ours, marked, stamp
-from gpuctl.objects.workload_state import own_strategy
+from gpuctl.objects.recreated_objects import own_strategy
 
 
 def make_plan(session: Session, request: ApplyRequest) -> Plan:

@@ -14,8 +14,9 @@ from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, Records
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.prerequisites import is_waiting, keep_released, prerequisites_of
 from gpuctl.objects.queueing import as_submitted, release
+from gpuctl.objects.recreated_objects import recreatable
 from gpuctl.objects.scheduled_jobs import is_scheduled
-from gpuctl.objects.workload_state import end_state, recreatable
+from gpuctl.objects.workload_state import end_state
 
 
 class NotRerunnable(NotPossible):

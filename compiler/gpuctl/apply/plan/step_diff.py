@@ -12,7 +12,7 @@ from gpuctl.language.masking import masked, masked_pair
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.companion_names import without_archive
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.objects.workload_state import recreatable
+from gpuctl.objects.recreated_objects import recreatable
 
 
 def masked_change(change: FieldOutcome) -> FieldOutcome:

@@ -29,7 +29,7 @@ from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.queueing import was_admitted
-from gpuctl.objects.workload_state import restorable
+from gpuctl.objects.recreated_objects import restorable
 
 
 class RunAborted(KeyboardInterrupt):

@@ -1,7 +1,7 @@
 """Sequential creation of competing workloads: the next one is created when the pods of the one before exist.
 
-Creating the objects in sequence is not enough: controllers process several objects at once, and some create another
-object before any pod.
+``apply/plan/contested_creations.py`` decides which compete. Creating the objects in sequence is not enough: controllers
+process several objects at once, and some create another object before any pod.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, is_other_form, labels_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records
-from gpuctl.objects.workload_state import carried_over
+from gpuctl.objects.recreated_objects import carried_over
 
 RECENT = 300.0
 """Seconds for which the next run reuses a checkpoint of a killed run."""

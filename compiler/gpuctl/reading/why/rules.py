@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpuctl.reading.why import (
     containers,
     crashes,
+    images,
     mounts,
     never_fits,
     prerequisite_causes,
@@ -51,7 +52,7 @@ STAGES: tuple[RuleGroup, ...] = (
     RuleGroup("scheduling", (scheduling.unscheduled,)),
     RuleGroup("nodes", (nodes.lost_node, nodes.refused_by_node, nodes.evicted_pod)),
     RuleGroup("sandbox and volumes", (containers.failed_sandbox, mounts.failed_mount)),
-    RuleGroup("images", (containers.failed_image, containers.slow_pull)),
+    RuleGroup("images", (images.failed_image, images.slow_pull)),
     RuleGroup("configuration", (containers.failed_config,)),
     RuleGroup("crashes", (crashes.crashed, stopped_jobs.backoff_limit)),
     RuleGroup("health checks", (probes.unready,)),
