@@ -27,7 +27,7 @@ from gpuctl.reading.why import log_diagnosis as log
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.explanation import explain
 from gpuctl.reading.why.finding import CAUSES
-from gpuctl.reading.why.images import failed_image, registry_of
+from gpuctl.reading.why.image_pulls import failed_image, registry_of
 from support.why_records import RECORDED, dump, load
 
 DOCS = Path(__file__).parents[2] / "docs" / "daily.md"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuctl.reading.why import (
     containers,
     crashes,
-    images,
+    image_pulls,
     mounts,
     never_fits,
     prerequisite_causes,
@@ -52,7 +52,7 @@ STAGES: tuple[RuleGroup, ...] = (
     RuleGroup("scheduling", (scheduling.unscheduled,)),
     RuleGroup("nodes", (nodes.lost_node, nodes.refused_by_node, nodes.evicted_pod)),
     RuleGroup("sandbox and volumes", (containers.failed_sandbox, mounts.failed_mount)),
-    RuleGroup("images", (images.failed_image, images.slow_pull)),
+    RuleGroup("images", (image_pulls.failed_image, image_pulls.slow_pull)),
     RuleGroup("configuration", (containers.failed_config,)),
     RuleGroup("crashes", (crashes.crashed, stopped_jobs.backoff_limit)),
     RuleGroup("health checks", (probes.unready,)),

@@ -13,7 +13,7 @@ from gpuctl.reading.jobs.status import job_status, one_line, pod_status
 from gpuctl.reading.why.event_proofs import event_proof, is_outdated, known_proofs, object_title
 from gpuctl.reading.why.evidence import Evidence, is_unscheduled
 from gpuctl.reading.why.finding import Finding, Proof
-from gpuctl.reading.why.images import open_pull
+from gpuctl.reading.why.image_pulls import open_pull
 from gpuctl.reading.why.pending_pods import SCHEDULER, scheduler_of
 from gpuctl.reading.why.stopped_jobs import command
 
