@@ -431,7 +431,7 @@ def test_ended_training_is_rerun_with_a_new_id(served: Served, place: Place) -> 
     def answered() -> Any:
         answer = served.client().post("/jobs/b/rerun", params=where).json()
         # The service may list the pods of a job before the job itself.
-        return None if "not seen yet" in answer["message"] else answer
+        return None if "not visible yet" in answer["message"] else answer
 
     assert place.until(answered, "the service to list b")["error"] == "NotRerunnable"
 
