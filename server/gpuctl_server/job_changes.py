@@ -54,9 +54,9 @@ class JobRef(NamedTuple):
 
 
 def await_listed(service: Service, ids: Iterable[str | None]) -> None:
-    """Wait until the list of jobs has these ids, so that the client can use them."""
+    """Wait until the list shows the jobs with these ids, so that the client can change them."""
     wanted = [one for one in ids if one is not None]
-    service.board.wait_for(lambda board: all(one in board.ids for one in wanted), LISTED_WITHIN)
+    service.board.wait_for(lambda board: all(map(board.shows, wanted)), LISTED_WITHIN)
 
 
 def await_shown(service: Service, session: Session, key: Key) -> Object | None:

@@ -9,6 +9,9 @@ import pytest
 from gpuctl.apply.plan.plan import NoSuchJob
 from gpuctl.reading.jobs.job_lookup import workload_of
 from gpuctl.reading.jobs.job_objects import Identity, Job, job_id
+from gpuctl.reading.jobs.job_rows import JobTableRow
+from gpuctl.reading.jobs.status import Status
+from gpuctl_server.mirror.job_board import Board, ListedJob
 
 
 def pod(called: str, **owner: Any) -> dict[str, Any]:
@@ -48,3 +51,15 @@ def test_id_without_a_main_object_is_that_of_the_oldest_pod(owner: dict[str, Any
         pods[0]["metadata"]["uid"] = uid
         ids.add(job_id(Job(Identity("n", "train", "training"), None, pods)))
     assert len(ids) == 2
+
+
+def test_job_is_shown_once_its_main_object_is_seen() -> None:
+    """A client that created a job waits for this: a change of a job of which only pods are seen is refused."""
+    identity = Identity("n", "train", "training")
+    pods = [pod("train-0", kind="Job", name="train", uid="1f0e", controller=True)]
+    main = {"kind": "Job", "metadata": {"name": "train", "uid": "1f0e"}}
+    state = Status("Running", "running")
+    row = JobTableRow("1f0e", None, identity, state, "0/1", None, None, None, None, (), 0, None, None)
+    boards = [Board(ids={"train-1": (ListedJob("train-1", Job(identity, main, pods), row),)}) for main in (None, main)]
+    assert [board.shows("train-1") for board in boards] == [False, True]
+    assert not boards[1].shows("train-2")

@@ -95,6 +95,10 @@ class Board:
                 return found
         return ()
 
+    def shows(self, job: str) -> bool:
+        """Return True if the main object of a job with this id is seen: its pods may be seen earlier."""
+        return any(item.job.workload is not None for item in self.ids.get(job, ()))
+
     def called(self, text: str) -> list[ListedJob]:
         """Return the jobs with an id or name, and those with a pod of this name, newest first."""
         found = {item for index in (self.ids, self.names, self.pods) for item in index.get(text, ())}
