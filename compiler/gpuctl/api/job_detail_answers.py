@@ -279,7 +279,7 @@ def _basics(facts: JobFacts) -> dict[str, Any]:
     """Return the fields of :class:`JobBasics`."""
     workload, row = facts.job.workload, facts.row
     return {
-        **JobFields.values(row),
+        **dict(JobFields.model_validate(row)),
         "version": (facts.document or {}).get("version"),
         "description": facts.description,
         "yaml_content": facts.text,
@@ -297,7 +297,7 @@ def _basics(facts: JobFacts) -> dict[str, Any]:
         ),
         "images": facts.images,
         "schedule": _schedule(facts.job),
-        "pods": [JobPod(**JobRow.values(pod), restarts=facts.restarts[pod.pod or ""]) for pod in facts.pods],
+        "pods": [JobPod.taken_from(pod, restarts=facts.restarts[pod.pod or ""]) for pod in facts.pods],
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from pydantic import Field
 
@@ -26,11 +25,6 @@ class JobFields(SharedModel):
     )
     created_at: str | None = Field(None, examples=["2024-06-01T10:00:00Z"])
     started_at: str | None = Field(None, examples=["2024-06-01T10:05:00Z"])
-
-    @classmethod
-    def values(cls, row: JobTableRow) -> dict[str, Any]:
-        """Return the values of the fields, by name, of a row."""
-        return dict(cls.model_validate(row))
 
 
 class ListedFields(JobFields):
@@ -151,7 +145,7 @@ def job_rows(rows: Iterable[JobTableRow]) -> JobRows:
 
 def sweep_rows(sweep: str, rows: Iterable[JobTableRow]) -> SweepRows:
     """Return the jobs of a sweep in the form of ``-o json``."""
-    items = [SweepRow(**JobRow.values(row), sweep_values=dict(row.sweep_values or {})) for row in rows]
+    items = [SweepRow.taken_from(row, sweep_values=dict(row.sweep_values or {})) for row in rows]
     return SweepRows(sweep=sweep, items=items, total=len(items))
 
 
@@ -160,5 +154,6 @@ def job_item(job_id: str, row: JobTableRow, progress: int | None, gpu_type: str 
 
     :param progress: percent.
     """
-    fields = {**ListedFields.values(row), "job_id": job_id, "status": row.phase, "gpu_type": gpu_type}
-    return JobItem(**fields, status_word=row.status, progress=progress, object_name=row.object_name)
+    return JobItem.taken_from(
+        row, job_id=job_id, status=row.phase, status_word=row.status, progress=progress, gpu_type=gpu_type
+    )
