@@ -39,7 +39,7 @@ def open_platform(
     before = len(loaded.diagnostics)
     _use_platform(early.platforms, platform, found, directory, loaded, versions)
     loaded.has_sound_platform = all(item.severity is not Severity.ERROR for item in loaded.diagnostics[before:])
-    return loaded, early, platform_defaults(loaded.settings)
+    return loaded, early, _platform_defaults(loaded.settings)
 
 
 def load_platform(
@@ -197,7 +197,7 @@ def _platform_file(
     return platforms
 
 
-def platform_defaults(settings: Settings) -> dict[str, dict[str, Any]]:
+def _platform_defaults(settings: Settings) -> dict[str, dict[str, Any]]:
     """Return the platform's defaults: kind -> partial document.
 
     A ``podPatch`` is not part of them: it is merged into the pod before the document's own (see

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 DEEPEST = 20
@@ -30,7 +30,7 @@ class ShellWord(NamedTuple):
 
 
 class ShellToken(NamedTuple):
-    """A word, or an operator, whose ``word`` is None."""
+    """A word or an operator. ``word`` is None for an operator."""
 
     text: str
     word: ShellWord | None = None
@@ -152,9 +152,9 @@ class ShellLexer:
                 self.at += 1
         return ShellWord("".join(parts), known, "".join(bare), start)
 
-    def _double_quoted(self, add: object, depth: int) -> bool:
+    def _double_quoted(self, add: Callable[[str, bool], None], depth: int) -> bool:
+        """Pass the parts up to the closing mark to ``add``. Return False if the shell replaces a part."""
         text, known = self.text, True
-        assert callable(add)
         while self.at < len(text):
             char = text[self.at]
             if char == '"':

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from gpuctl.objects.durations import MAX_SECONDS
 
 _UNITS = {"K": "Ki", "M": "Mi", "G": "Gi", "T": "Ti"}
-_MEBI = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 _TIME = r"(?:(?P<days>\d+)-)?(?P<rest>\d+(?::\d+){0,2})\Z"
 _MIG = r"(?:\A|[_.-])(\d{1,2}g\.\d{1,3}gb(?:\+me)?)\Z"
 _MOST_INDICES = 100_000
