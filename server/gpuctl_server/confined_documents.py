@@ -1,4 +1,4 @@
-"""What callers with limits may create by documents: pods, Services, pools with nodes, and names that are free."""
+"""Limits of callers on documents: their pods, their Services, nodes of pools, names of hidden jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the frontend makes of inputs: documents, diagnostics and the settings of their platform."""
+"""The result of the frontend: documents, diagnostics and the settings of their platform."""
 
 from __future__ import annotations
 

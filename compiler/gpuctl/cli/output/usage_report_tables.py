@@ -59,7 +59,7 @@ def in_cents(amounts: Sequence[float | None]) -> list[int | None]:
 
 
 def sum_row(names: Sequence[Cell], rows: Sequence[UseRow]) -> UseRow:
-    """Return the sum of rows; a cost is None if it is None in one row."""
+    """Return the sum of rows. A cost is unknown (None) if it is unknown in any row."""
     return UseRow(
         names,
         sum_gpu_times(row.use for row in rows),

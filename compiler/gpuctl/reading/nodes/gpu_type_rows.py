@@ -11,7 +11,9 @@ from gpuctl.reading.nodes.node_rows import NodeDetails
 
 @dataclass(frozen=True)
 class GpuType:
-    """A GPU type, with the number of GPUs and their nodes. ``used`` is None if pods may not be read."""
+    """A GPU type, its numbers of GPUs, and its nodes and pools. ``used`` and ``free`` are None without a right to read
+    pods.
+    """
 
     name: str
     vendors: tuple[str, ...]
