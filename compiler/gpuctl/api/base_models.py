@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from fractions import Fraction
 from typing import Annotated, Any, TypeVar
 
@@ -34,10 +35,14 @@ class ApiModel(BaseModel):
     )
 
     @classmethod
-    def taken_from(cls: type[Model], source: object, **more: Any) -> Model:
-        """Return the model of a source: ``more``, and the source's attributes that have the names of other fields."""
-        names = cls.model_fields.keys() - more.keys()
-        return cls(**{name: getattr(source, name) for name in names if hasattr(source, name)}, **more)
+    def taken_from(cls: type[Model], source: object, *, omitted: Collection[str] = (), **more: Any) -> Model:
+        """Return the model of a source: ``more``, and the source's attributes that have the names of other fields.
+
+        :param omitted: fields that the response leaves out.
+        :raises AttributeError: another field is neither in ``more`` nor an attribute of the source.
+        """
+        names = cls.model_fields.keys() - more.keys() - set(omitted)
+        return cls(**{name: getattr(source, name) for name in names}, **more)
 
     def as_json(self) -> dict[str, Any]:
         """Return the response as JSON, in the order of the fields. Fields that were not set are omitted."""

@@ -180,6 +180,7 @@ def fit_job(answer: Fit, suggestions: Mapping[JobName, Sequence[Suggestion]] | N
     each = {} if pods_differ(demand, found) else {"perPod": with_unit_names(found.per_pod)}
     return FitJob.taken_from(
         answer,
+        omitted=() if suggested else ("suggestions",),
         name=demand.name,
         namespace=demand.namespace,
         kind=demand.kind,
