@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuctl.api.base_models import ApiModel
-from gpuctl.api.error_meanings import meaning_of
+from gpuctl.api.error_meanings import UNDETERMINED, meaning_of
 from gpuctl.api.plan_answers import PlanOutput, difference_code, output_fields, preview_code, result_code
 from gpuctl.apply.plan.cluster_plan import ClusterPlan, ClusterState
 from gpuctl.apply.plan.plan import Plan
@@ -53,7 +53,7 @@ def clusters_difference_code(plans: Sequence[ClusterPlan]) -> int:
     undetermined.
     """
     return max(
-        max(2, _failed(item.error)) if item.error is not None else difference_code(item.plan or Plan())
+        max(UNDETERMINED, _failed(item.error)) if item.error is not None else difference_code(item.plan or Plan())
         for item in plans
     )
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
+from gpuctl.api.error_meanings import UNDETERMINED
 from gpuctl.api.json_values import change_values
 from gpuctl.apply.plan.drift_detection import Drift, DriftedField, DriftedObject
 from gpuctl.apply.state.managed_fields import FieldHolder
@@ -124,4 +125,4 @@ class DriftAnswer(ApiModel):
 
 def drift_code(drift: Drift, *, fail: bool) -> int:
     """Return the exit code: 0, or with ``fail`` 1 for a drift and 2 if objects could not be compared."""
-    return 0 if not fail else 2 if drift.problems else 1 if drift.objects else 0
+    return 0 if not fail else UNDETERMINED if drift.problems else 1 if drift.objects else 0

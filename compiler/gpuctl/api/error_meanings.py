@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+UNDETERMINED = 2
+"""Exit code of ``diff``, ``drift`` and ``impact`` when they cannot compare: 1 means that there are differences."""
+
 
 class ErrorMeaning(NamedTuple):
     """The meaning of an error.

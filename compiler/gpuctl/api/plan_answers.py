@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.document_answers import DocumentWarning
+from gpuctl.api.error_meanings import UNDETERMINED
 from gpuctl.api.plan_steps import PlanStep, StepFields, step_value
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.plan.step_diff import before_and_after
@@ -133,7 +134,7 @@ def preview_code(plan: Plan) -> int:
 def difference_code(plan: Plan) -> int:
     """Return the exit code of a comparison: 0 no differences, 1 differences, 2 undetermined."""
     if plan.errors:
-        return 2
+        return UNDETERMINED
     return 1 if plan.writes or plan.recovery else 0
 
 

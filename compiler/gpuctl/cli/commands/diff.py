@@ -9,6 +9,7 @@ import click
 
 from gpuctl.api.cluster_answers import clusters_difference_code
 from gpuctl.api.difference_answers import DifferencesAnswer
+from gpuctl.api.error_meanings import UNDETERMINED
 from gpuctl.api.json_values import to_json
 from gpuctl.api.plan_answers import difference_code
 from gpuctl.apply.plan.plan_options import PlanOptions
@@ -93,7 +94,7 @@ def command(
         )
     documents = documents_of(compiling, inputs)
     invocation = Invocation(connection, as_json=output == "json")
-    with service_change(invocation, refusal=2) as by_service:
+    with service_change(invocation, refusal=UNDETERMINED) as by_service:
         if by_service is not None:
             plan = apply_by_service(
                 by_service.service, documents, planning, RunOptions(), by_service.callbacks, preview=True
@@ -102,10 +103,10 @@ def command(
         # A service's steps carry the objects to show, so the keys are not used.
         show_difference(plan, records(Settings()), output)
         return difference_code(plan)
-    documents, names = chosen_clusters(documents, invocation, refusal=2)
+    documents, names = chosen_clusters(documents, invocation, refusal=UNDETERMINED)
     if len(names) > 1:
         return _with_each(names, documents, planning, invocation, output)
-    with cluster_change(invocation, refusal=2, cluster=documents.cluster) as (session, callbacks):
+    with cluster_change(invocation, refusal=UNDETERMINED, cluster=documents.cluster) as (session, callbacks):
         wanted = request_for(session, documents, planning, callbacks)
         plan = preview_request(session, wanted, callbacks)
     show_difference(plan, wanted.request.keys, output)
@@ -116,7 +117,7 @@ def _with_each(
     names: Sequence[str], documents: DocumentOptions, planning: PlanOptions, invocation: Invocation, output: str
 ) -> int:
     """Print what apply would do on each of several clusters."""
-    with multi_cluster_change(names, invocation, refusal=2) as clusters:
+    with multi_cluster_change(names, invocation, refusal=UNDETERMINED) as clusters:
         clusters.plan(
             documents, lambda session, own, callbacks: prepare_apply(session, own, planning, RunOptions(), callbacks)
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuctl.api.drift_answers import DriftAnswer, drift_code
+from gpuctl.api.error_meanings import UNDETERMINED
 from gpuctl.cli.options.change_runner import Invocation, cluster_change
 from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_errors, cluster_options
 from gpuctl.cli.options.document_options import CompileOptions, compile_options, input_options
@@ -85,14 +86,17 @@ def _compared(documents: DocumentOptions, invocation: Invocation) -> DriftReport
     if inputs and inputs[0].startswith(_GIT):
         reference, *inputs = inputs
         inputs = inputs or ["."]
-        with revision_errors(), cluster_errors(as_json=invocation.as_json, refusal=2, of_plan=False):
+        with revision_errors(), cluster_errors(as_json=invocation.as_json, refusal=UNDETERMINED, of_plan=False):
             documents, revision = documents_at(reference.removeprefix(_GIT), inputs, documents)
     elif not inputs:
         raise click.UsageError("Name a file, a directory, or git:REF: `gpuctl drift jobs`")
-    documents, names = chosen_clusters(documents, invocation, refusal=2)
+    documents, names = chosen_clusters(documents, invocation, refusal=UNDETERMINED)
     if len(names) > 1:
         raise click.UsageError(f"`gpuctl drift` compares one cluster: give --cluster one of {', '.join(names)}")
-    with cluster_change(invocation, refusal=2, of_plan=False, cluster=documents.cluster) as (session, callbacks):
+    with cluster_change(invocation, refusal=UNDETERMINED, of_plan=False, cluster=documents.cluster) as (
+        session,
+        callbacks,
+    ):
         return drift_of(session, documents, callbacks, revision=revision, inputs=inputs)
 
 

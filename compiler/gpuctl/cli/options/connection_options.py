@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from gpuctl.api.error_meanings import failure_value, meaning_of
+from gpuctl.api.error_meanings import UNDETERMINED, failure_value, meaning_of
 from gpuctl.cli.command_target import stated_clusters
 from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.cluster_choice import (
@@ -242,7 +242,7 @@ class RefusedFailure(ClusterFailure):
 class UndeterminedFailure(ClusterFailure):
     """A confirmation is needed and the user cannot be asked, or a difference cannot be determined: exit code 2."""
 
-    exit_code = 2
+    exit_code = UNDETERMINED
 
 
 _FAILURES = {failure.exit_code: failure for failure in (ClusterFailure, RefusedFailure, UndeterminedFailure)}

@@ -1,4 +1,4 @@
-"""Errors of comparisons with revisions: messages, and exit code 2, because 1 means that there are differences."""
+"""Errors of comparisons with revisions: messages, and the exit code of what cannot be compared."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import click
 
+from gpuctl.api.error_meanings import UNDETERMINED
 from gpuctl.cli.output import text
 from gpuctl.gitops.build_error import BuildError, RevisionError
 
@@ -24,9 +25,9 @@ def revision_errors() -> Iterator[None]:
     except BuildError as error:
         for problem in error.problems:
             click.echo(f"error: {problem}", err=True)
-        raise click.exceptions.Exit(2) from None
+        raise click.exceptions.Exit(UNDETERMINED) from None
     except InvalidRevisionDocuments as error:
         text.write(error.diagnostics, error.sources, sys.stderr)
         if error.side:
             click.echo(f"error: the documents {error.side} do not compile", err=True)
-        raise click.exceptions.Exit(2) from None
+        raise click.exceptions.Exit(UNDETERMINED) from None
