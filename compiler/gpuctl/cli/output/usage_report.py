@@ -12,7 +12,8 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader
 
-from gpuctl.cli.output.usage_report_plots import PARTS, WIDTH, shown_parts
+from gpuctl.cli.output.capacity_parts import PARTS, shown_parts
+from gpuctl.cli.output.usage_report_plots import WIDTH
 from gpuctl.cli.output.usage_report_sections import report_sections, report_title
 from gpuctl.cli.output.usage_report_tables import Cell, ReportTable
 from gpuctl.language.sentences import Translation, say, set_request_translation

@@ -7,24 +7,13 @@ from datetime import date, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from gpuctl.cli.output.capacity_parts import PARTS, amounts_of, tenths_of
 from gpuctl.cli.output.sparkline import sparkline
 from gpuctl.cli.output.usage_amounts import gpu_hours, percent
-from gpuctl.language.sentences import Template, say
+from gpuctl.language.sentences import say
 from gpuctl.objects.timestamps import parse_timestamp
-from gpuctl.reading.usage.gpu_time import GpuTime
-from gpuctl.reading.usage.month_report import MonthReport, round_to_sum
-from gpuctl.reading.usage.price_list import HOUR
+from gpuctl.reading.usage.month_report import MonthReport
 
-TENTH = HOUR / 10
-# Field of GpuTime, label, meaning.
-PARTS = (
-    ("busy", Template("busy"), Template("held, measured and used")),
-    ("idle", Template("held, idle"), Template("held, measured and not used")),
-    ("unobserved", Template("held, unknown"), Template("held, not measured")),
-    ("free", Template("free"), Template("not held")),
-    ("unusable", Template("unusable"), Template("not held, on nodes that take no pods")),
-    ("unsized", Template("unsized"), Template("held by pods with an unknown share of a card, or not held")),
-)
 # Sizes of a plot, in units of its viewBox.
 WIDTH, _BAR = 720, 28
 _PLOT_TOP, _PLOT_HEIGHT, _PLOT_BOTTOM, _PLOT_LEFT = 12, 180, 22, 56
@@ -102,33 +91,6 @@ def day_plot(report: MonthReport) -> Plot:
         for name, said in (("held", say("held")), ("busy", say("busy")))
     ]
     return Plot(say("GPU-hours of each day"), bottom + _PLOT_BOTTOM, shapes, lines)
-
-
-def amounts_of(use: GpuTime) -> list[float]:
-    """Return the GPU-seconds of each of ``PARTS``."""
-    return [max(0.0, getattr(use, name) or 0.0) for name, _, _ in PARTS]
-
-
-def shown_parts(use: GpuTime) -> set[str]:
-    """Return the fields of ``PARTS`` that are shown: ``unsized`` is rare, so only if it is not 0."""
-    return {name for name, _, _ in PARTS if name != "unsized" or use.unsized}
-
-
-def tenths_of(use: GpuTime) -> list[int]:
-    """Return tenths of GPU-hours of each of ``PARTS``, which add up to the capacity in tenths.
-
-    Held hours are rounded to the nearest, as in all other tables; the rounding error goes to a part that is not held.
-    """
-    amounts = amounts_of(use)
-    held = [round_to_sum([amount], TENTH)[0] for amount in amounts[:3]]
-    [capacity] = round_to_sum([sum(amounts)], TENTH)
-    others = [round_to_sum([amount], TENTH)[0] for amount in amounts[3:]]
-    number = next((number for number, amount in enumerate(amounts[3:]) if amount), None)
-    rest = capacity - sum(held) - sum(others)
-    if number is None or others[number] + rest < 0:
-        return round_to_sum(amounts, TENTH)
-    others[number] += rest
-    return [*held, *others]
 
 
 def _bar(part: str, place: tuple[float, float], size: tuple[float, float], title: str) -> list[SvgShape]:

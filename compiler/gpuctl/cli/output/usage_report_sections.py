@@ -7,17 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from gpuctl.cli.output.capacity_parts import PARTS, TENTH, amounts_of, shown_parts, tenths_of
 from gpuctl.cli.output.usage_amounts import coverage_percent, known_time_text, percent
-from gpuctl.cli.output.usage_report_plots import (
-    PARTS,
-    TENTH,
-    Plot,
-    amounts_of,
-    capacity_plot,
-    day_plot,
-    shown_parts,
-    tenths_of,
-)
+from gpuctl.cli.output.usage_report_plots import Plot, capacity_plot, day_plot
 from gpuctl.cli.output.usage_report_tables import (
     Cell,
     ReportTable,

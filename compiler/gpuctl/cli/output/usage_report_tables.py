@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpuctl.cli.output.capacity_parts import TENTH
 from gpuctl.cli.output.usage_amounts import coverage_percent, percent
-from gpuctl.cli.output.usage_report_plots import TENTH
 from gpuctl.language.sentences import say
 from gpuctl.reading.usage.gpu_time import GpuTime, sum_gpu_times
 from gpuctl.reading.usage.month_report import MonthReport, round_to_sum
