@@ -10,7 +10,7 @@ import pytest
 
 from support.pages import ROOT, rows
 
-SOURCES = {"gpuctl_server": ROOT / "server", "gpuctl_usage": ROOT / "server"}
+SOURCES = {"gpuctl_server": ROOT / "server", "gpuctl_usage": ROOT / "server", "sdk": ROOT}
 """Source directories by the first part of a path; other paths are in gpuctl itself."""
 TABLE = rows("CONTRIBUTING.md", "Where to look")
 
