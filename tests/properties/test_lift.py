@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import gpuctl
@@ -377,9 +377,25 @@ def own(result: gpuctl.Compilation) -> list[dict[str, Any]]:
     return [item.object for item in result.lowered if not item.shared]
 
 
+# Both metrics of its autoscaler have the name of the platform's.
+SAME_METRIC = {
+    "kind": "inference",
+    "version": "v0.1",
+    "job": {"name": "a"},
+    "environment": {"image": "registry.example.com/app:v1"},
+    "autoscaling": {
+        "enabled": True,
+        "maxReplicas": 5,
+        "metric": {"name": "gpu_memory", "target": "5"},
+        "targetMemoryUtilization": 1,
+    },
+}
+
+
 @pytest.mark.parametrize("platform", PLATFORMS)
 @examples(120)
 @given(document=workload())
+@example(document=SAME_METRIC)
 def test_lifted_workloads_compile_to_the_same_objects(platform: str, document: dict[str, Any]) -> None:
     resources = document.get("resources", {})
     for field in _NOT_SERVED[platform == "devices"]:

@@ -121,8 +121,11 @@ def lift_autoscaling(context: Context, scaler: Object) -> dict[str, Any]:
         scaling["metric"] = {"query": source["query"], "target": source["threshold"]}
         behavior = spec.get("advanced", {}).get("horizontalPodAutoscalerConfig", {}).get("behavior", {})
     else:
-        for metric in spec.get("metrics", []):
-            scaling |= _lifted_metric(context, metric)
+        metrics = spec.get("metrics", [])
+        for number, metric in enumerate(metrics):
+            # Of two metrics of pods with one name, the first is the user's: the memory of GPUs is the last one.
+            is_own = any(_names_alike(metric, other) for other in metrics[number + 1 :])
+            scaling |= _lifted_own_metric(metric) if is_own else _lifted_metric(context, metric)
         behavior = spec.get("behavior", {})
     for direction, field in _DIRECTIONS:
         window = behavior.get(direction, {}).get("stabilizationWindowSeconds")
@@ -136,9 +139,7 @@ def _lifted_metric(context: Context, metric: Object) -> dict[str, Any]:
     if metric["type"] == "Resource":
         return {"metric": "cpu", "targetCPUUtilization": metric["resource"]["target"]["averageUtilization"]}
     if metric["type"] == "External":
-        source = metric["external"]
-        name, target = source["metric"]["name"], source["target"]["averageValue"]
-        return {"metric": {"name": name, "external": True, "target": target}}
+        return _lifted_own_metric(metric)
     names = context.settings.platform.autoscaling.metrics
     name, target = metric["pods"]["metric"]["name"], metric["pods"]["target"]["averageValue"]
     if name == names.queue and target.isdecimal():
@@ -148,4 +149,20 @@ def _lifted_metric(context: Context, metric: Object) -> dict[str, Any]:
         return {"targetMemoryUtilization": int(target)}
     if name == names.gpu and is_percent:
         return {"targetGPUUtilization": int(target)}
-    return {"metric": {"name": name, "target": target}}
+    return _lifted_own_metric(metric)
+
+
+def _lifted_own_metric(metric: Object) -> dict[str, Any]:
+    """Return the ``metric`` field of a metric of the user."""
+    if metric["type"] == "External":
+        source = metric["external"]
+        name, target = source["metric"]["name"], source["target"]["averageValue"]
+        return {"metric": {"name": name, "external": True, "target": target}}
+    source = metric["pods"]
+    return {"metric": {"name": source["metric"]["name"], "target": source["target"]["averageValue"]}}
+
+
+def _names_alike(one: Object, other: Object) -> bool:
+    """Return True for two metrics of pods with the same name."""
+    names = [metric["pods"]["metric"]["name"] for metric in (one, other) if metric["type"] == "Pods"]
+    return len(names) == 2 and names[0] == names[1]
