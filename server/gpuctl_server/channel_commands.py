@@ -10,6 +10,7 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.display_text import shorten
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
+from gpuctl.language.translation_files import sentences_in
 from gpuctl_server.notifications.messages import trial_message
 from gpuctl_server.notifications.webhooks import NoAddress, Webhooks
 from gpuctl_server.server_settings import ServerSettings
@@ -42,7 +43,8 @@ def run(settings: ServerSettings, platform: Settings, options: argparse.Namespac
         hint = f"did you mean `{near}`?" if near else "add it to `notify.channels` of the platform"
         raise ChannelCommandError(f"the platform has no channel `{shorten(options.name)}`: {hint}")
     try:
-        webhooks.send(options.name, trial_message(options.name, channel))
+        with sentences_in(channel.language):
+            webhooks.send(options.name, trial_message(options.name))
     except NoAddress as problem:
         raise ChannelCommandError(str(problem)) from None
     except ClusterError as error:

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gpuctl.language.sentences import Translation, say, set_request_translation
+from gpuctl.language.sentences import Translation, say, set_translation
 from gpuctl.language.translation_files import chinese_sentences
 from gpuctl_server.access.tokens import digest_of
 from gpuctl_server.console.sessions import CSRF_HEADER, SESSION, Session, Sessions
@@ -58,7 +58,7 @@ class RequestMiddleware:
         identity = begin_request(request.headers.get("x-request-id", ""))
         begun, status, taken = time.monotonic(), 0, 0.0
         translation = Translation(chinese_sentences()) if wants_chinese(request) else None
-        set_request_translation(translation)
+        set_translation(translation)
 
         async def sending(message: Message) -> None:
             nonlocal status, taken

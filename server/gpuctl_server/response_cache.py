@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from gpuctl.language.sentences import request_translation
+from gpuctl.language.sentences import current_translation
 
 _MOST = 16 * 1024 * 1024
 
@@ -31,7 +31,7 @@ class ResponseCache:
 
     def find(self, question: Hashable, stamp: tuple[object, ...]) -> bytes | None:
         """Return the body for a request; None if it is unknown or outdated."""
-        translation = request_translation()
+        translation = current_translation()
         key = translation is None, question
         found = self._bodies.get(key)
         if found is None or found.stamp != stamp:
@@ -43,7 +43,7 @@ class ResponseCache:
 
     def keep(self, question: Hashable, stamp: tuple[object, ...], body: bytes) -> None:
         """Store the body for a request."""
-        translation = request_translation()
+        translation = current_translation()
         key = translation is None, question
         before = self._bodies.pop(key, None)
         self._size += len(body) - (len(before.body) if before is not None else 0)

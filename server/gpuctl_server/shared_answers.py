@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
-from gpuctl.language.sentences import request_translation
+from gpuctl.language.sentences import current_translation
 from gpuctl_server.access.caller import Caller, TokenCaller
 from gpuctl_usage.ttl_cache import TtlCache
 
@@ -39,7 +39,7 @@ class SharedAnswers:
         """
         if not max_age or not isinstance(caller, TokenCaller):
             return compute()
-        translation = request_translation()
+        translation = current_translation()
 
         def made() -> tuple[Any, bool]:
             return compute(), translation is not None and translation.is_used

@@ -22,7 +22,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.hints import ADOPT_OBJECT, Surface, set_request_surface
 from gpuctl.kube.api_errors import api_error
 from gpuctl.kube.not_found import no_such
-from gpuctl.language.sentences import Translation, say, set_request_translation
+from gpuctl.language.sentences import Translation, say, set_translation
 from gpuctl.language.translation_files import chinese_sentences
 from gpuctl.objects.api_resources import Key
 from gpuctl_server.access.rights import AccessRequest, Rights
@@ -46,9 +46,9 @@ def chinese() -> Iterator[Translation]:
     """A request of a client that prefers Chinese."""
     set_request_surface(Surface.REST)
     translation = Translation(chinese_sentences())
-    set_request_translation(translation)
+    set_translation(translation)
     yield translation
-    set_request_translation(None)
+    set_translation(None)
     set_request_surface(Surface.COMMAND_LINE)
 
 
@@ -272,11 +272,11 @@ def test_diagnostics_follow_the_language(line: str, english: str, chinese_text: 
     """Validators are cached; a text of another language never comes from a cache."""
     sources = [Source("job.yaml", TRAINING + line)]
     for translation, message in ((None, english), (Translation(chinese_sentences()), chinese_text)) * 2:
-        set_request_translation(translation)
+        set_translation(translation)
         try:
             found = [text for item in gpuctl.compile(sources).diagnostics for text in (item.message, item.hint)]
         finally:
-            set_request_translation(None)
+            set_translation(None)
         assert message in found, found
 
 
@@ -297,7 +297,7 @@ def test_plan_and_its_questions_are_chinese_on_request(chinese: Translation) -> 
     assert say("{object}: {error}; {hint}", object="a", error="b", hint=ADOPT_OBJECT) == (
         "a：b；给任务改名，或请其管理者放弃该对象"
     )
-    set_request_translation(None)
+    set_translation(None)
     assert Plan([step]).questions == [
         "replaces training/a in nlp: 已运行 3h, its progress is lost; will wait: 没有节点带有标签 a=b"
     ]

@@ -660,7 +660,7 @@ def test_explain_cause_in_chinese(gpuctl: Cli, monkeypatch: pytest.MonkeyPatch) 
     )
     code, out, err = gpuctl("explain", "new-cause", "--lang", "zh")
     assert (code, err) == (0, "")
-    assert "A cause of `gpuctl why`: its translation is missing." in out
+    assert "`gpuctl why` 给出的一种原因：its translation is missing。" in out
 
 
 def test_chinese_causes_are_those_of_the_page() -> None:

@@ -19,6 +19,7 @@ import pytest
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.notify_block import Channel, parse_notify
 from gpuctl.language.settings import Settings
+from gpuctl.language.translation_files import sentences_in
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.prerequisites import Prerequisite
 from gpuctl.reading.jobs.job_objects import Identity, Job
@@ -205,8 +206,8 @@ HOSTILE = '<!channel> <at user_id="all">x</at> <@all> @all [a](http://x) ' + "é
 def told(form: Any, language: Any = "en", message: str = HOSTILE, secret: str | None = None) -> tuple[Any, Any]:
     (event,) = events(job(conditions={"Failed": -5}))
     cause = Finding("application-error", message)
-    channel = Channel(format=form, language=language)
-    found = message_about(event, "id-1", cause, channel, Surroundings(KEYS, "prod", "https://gpu.example.com/"))
+    with sentences_in(language):
+        found = message_about(event, "id-1", cause, Surroundings(KEYS, "prod", "https://gpu.example.com/"))
     return request_of(found, form, secret, NOW)
 
 
@@ -309,7 +310,7 @@ def webhooks(directory: Path, form: Any, address: str) -> Webhooks:
 
 def message() -> Any:
     (event,) = events(job(conditions={"Failed": -5}))
-    return message_about(event, "id-1", None, Channel(format="json"), Surroundings(KEYS))
+    return message_about(event, "id-1", None, Surroundings(KEYS))
 
 
 def test_redirects_are_not_followed(receiver: Receiver, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuctl.language.sentences import Translation, say, set_request_translation
+from gpuctl.language.sentences import Translation, say, set_translation
 from gpuctl_server.access.caller import TokenCaller
 from gpuctl_server.access.rights import Rights
 from gpuctl_server.mirror.progress import last_percentage
@@ -104,7 +104,7 @@ def test_a_kept_answer_has_the_language_of_its_request() -> None:
     caller = TokenCaller("anna", Rights("viewer"))
 
     def asked(translation: Translation | None) -> tuple[bytes | None, str]:
-        set_request_translation(translation)
+        set_translation(translation)
         return kept.find("a", (1,)), answers.find(caller, "a", 60, lambda: say("add nodes"))
 
     try:
@@ -118,4 +118,4 @@ def test_a_kept_answer_has_the_language_of_its_request() -> None:
         assert second.is_used
         assert asked(None) == (b"English", "add nodes")
     finally:
-        set_request_translation(None)
+        set_translation(None)

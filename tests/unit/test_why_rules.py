@@ -18,7 +18,7 @@ from gpuctl.cli.commands.why import lines
 from gpuctl.cli.output.paragraphs import wrapped_lines
 from gpuctl.cli.output.table import width_of
 from gpuctl.language.masking import redact
-from gpuctl.language.sentences import Translation, say, set_request_translation
+from gpuctl.language.sentences import Translation, say, set_translation
 from gpuctl.language.translation_files import chinese_sentences
 from gpuctl.objects.durations import rough_duration
 from gpuctl.reading.jobs.event_rows import of_job
@@ -73,9 +73,9 @@ def test_recorded_evidence_gives_the_recorded_cause(cause: str) -> None:
 def chinese() -> Iterator[Translation]:
     """A request of a client that prefers Chinese."""
     translation = Translation(chinese_sentences())
-    set_request_translation(translation)
+    set_translation(translation)
     yield translation
-    set_request_translation(None)
+    set_translation(None)
 
 
 def commands_in(text: str) -> list[str]:
@@ -87,7 +87,7 @@ def commands_in(text: str) -> list[str]:
 def test_recorded_cause_and_its_fix_are_chinese_on_request(cause: str, chinese: Translation) -> None:
     evidence = recorded_evidence(cause)
     found = explain(evidence)
-    set_request_translation(None)
+    set_translation(None)
     english = explain(evidence)
     assert found.finding.numbers.keys() == english.finding.numbers.keys()
     assert [(one.kind, one.about, one.at) for one in found.finding.sources] == [
@@ -129,7 +129,7 @@ def test_sentences_word_numbers_lists_and_spaces_by_language(chinese: Translatio
         "腾出",
     ]
     assert say("{names:few}", names=["p（q）"] * 4) == "p（q）、p（q）、p（q）等 4 个"
-    set_request_translation(None)
+    set_translation(None)
     assert [say(template, names=each, **values) for each in names] == [
         "it waits for a",
         "it waits for a, b, c",

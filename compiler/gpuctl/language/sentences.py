@@ -1,6 +1,6 @@
 """Sentences for users, made of a template and values, in the language of the client.
 
-They are English, unless :func:`set_request_translation` has set another language for the current context, such as a
+They are English, unless :func:`set_translation` has set another language for the current context, such as a
 request of the service. To add one, call :func:`say` where it is made, and translate the template in
 ``sentences_zh_CN.yaml``: a test fails if it is missing. Nothing compares the wording of a sentence.
 
@@ -43,17 +43,17 @@ class Translation:
         return found
 
 
-_request: ContextVar[Translation | None] = ContextVar("translation", default=None)
+_translation: ContextVar[Translation | None] = ContextVar("translation", default=None)
 
 
-def set_request_translation(value: Translation | None) -> None:
+def set_translation(value: Translation | None) -> None:
     """Set the language for the current context, such as a request's task and the threads it starts; None: English."""
-    _request.set(value)
+    _translation.set(value)
 
 
-def request_translation() -> Translation | None:
+def current_translation() -> Translation | None:
     """Return the language of the current context; None: English."""
-    return _request.get()
+    return _translation.get()
 
 
 def verb_of(*, dry_run: bool, done: str = "is") -> str:
@@ -63,7 +63,7 @@ def verb_of(*, dry_run: bool, done: str = "is") -> str:
 
 def say(template: str, /, **values: object) -> Sentence:
     """Return a sentence with values, in the language of the context."""
-    translation = request_translation()
+    translation = current_translation()
     if translation is None:
         return Sentence(_ENGLISH.vformat(template, (), values))
     return Sentence(_CHINESE.vformat(translation.find(template) or template, (), values))
@@ -106,7 +106,7 @@ class _Chinese(_English):
         from gpuctl.hints import Phrase
         from gpuctl.objects.api_resources import Key
 
-        translation = request_translation()
+        translation = current_translation()
         if isinstance(value, Phrase) and translation is not None:
             value = translation.find(str(value)) or value
         elif isinstance(value, Key) and value.namespace:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import yaml
+
+from gpuctl.language.sentences import Translation, current_translation, set_translation
 
 
 def read_translations(package: str, name: str) -> Any:
@@ -30,3 +34,14 @@ def sentence_pairs() -> list[dict[str, str]]:
 def chinese_sentences() -> dict[str, str]:
     """Return the Chinese templates of :mod:`gpuctl.language.sentences` by the English ones."""
     return {pair["en"]: pair["zh"] for pair in sentence_pairs()}
+
+
+@contextmanager
+def sentences_in(language: str) -> Iterator[None]:
+    """Make the sentences of a block in a language: ``en`` or ``zh``."""
+    before = current_translation()
+    set_translation(Translation(chinese_sentences()) if language == "zh" else None)
+    try:
+        yield
+    finally:
+        set_translation(before)

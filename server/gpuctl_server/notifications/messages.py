@@ -13,7 +13,7 @@ import base64
 import hashlib
 import hmac
 import html
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -21,7 +21,8 @@ from urllib.parse import quote
 from gpuctl.apply.state.applied_by import applied_by
 from gpuctl.language.display_text import visible
 from gpuctl.language.masking import redact
-from gpuctl.language.notify_block import Channel, ChannelFormat
+from gpuctl.language.notify_block import ChannelFormat
+from gpuctl.language.sentences import Template, say
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.timestamps import format_timestamp, seconds_of
@@ -37,34 +38,20 @@ _LONGEST_TEXT = 1900
 _HARMLESS = str.maketrans({"<": "＜", ">": "＞", "@": "＠"})
 """Characters that begin mentions, and their full-width forms."""
 _TITLES = {
-    "en": {
-        "done": "{kind} {name} has succeeded",
-        "failed": "{kind} {name} has failed",
-        "waiting": "{kind} {name} has waited for longer than {limit}",
-        "sweep done": "sweep {name} has ended: its {jobs} jobs have succeeded",
-        "sweep failed": "sweep {name} has ended: {bad} of {jobs} jobs have failed",
-        "sweep waiting": "sweep {name} has waited for longer than {limit}: none of its jobs runs, {bad} of {jobs} wait",
-    },
-    "zh": {
-        "done": "{kind} {name} 已成功",
-        "failed": "{kind} {name} 已失败",
-        "waiting": "{kind} {name} 等待已超过 {limit}",
-        "sweep done": "参数扫描 {name} 已结束：{jobs} 个任务全部成功",
-        "sweep failed": "参数扫描 {name} 已结束：{jobs} 个任务中有 {bad} 个失败",
-        "sweep waiting": "参数扫描 {name} 等待已超过 {limit}：没有任务在运行，{jobs} 个任务中有 {bad} 个在等待",
-    },
+    "done": Template("{kind} {name} has succeeded"),
+    "failed": Template("{kind} {name} has failed"),
+    "waiting": Template("{kind} {name} has waited for longer than {limit}"),
+    "sweep done": Template("sweep {name} has ended: its {jobs} jobs have succeeded"),
+    "sweep failed": Template("sweep {name} has ended: {bad} of {jobs} jobs have failed"),
+    "sweep waiting": Template(
+        "sweep {name} has waited for longer than {limit}: none of its jobs runs, {bad} of {jobs} wait"
+    ),
 }
-_CHINESE = {
-    "training": "训练任务",
-    "inference": "推理服务",
-    "notebook": "Notebook",
-    "compute": "计算服务",
-    "Cause": "原因",
-    "Run": "运行",
-    "Ran for": "运行时长",
-    "Cluster": "集群",
-    "Applied by": "应用者",
-    "Details": "详情",
+_KINDS = {
+    "training": Template("training"),
+    "inference": Template("inference"),
+    "notebook": Template("notebook"),
+    "compute": Template("compute"),
 }
 
 
@@ -84,10 +71,10 @@ class Message(NamedTuple):
 
     data: dict[str, Any]
     title: str
-    lines: list[str]
+    lines: Sequence[str]
 
 
-def message_about(event: JobEvent, id: str, cause: Finding | None, channel: Channel, around: Surroundings) -> Message:
+def message_about(event: JobEvent, id: str, cause: Finding | None, around: Surroundings) -> Message:
     """Return the message about an event."""
     identity, main = event.job.identity, event.job.workload or {}
     run = str(main["metadata"]["name"])
@@ -115,9 +102,9 @@ def message_about(event: JobEvent, id: str, cause: Finding | None, channel: Chan
         "appliedBy": author,
         "url": page,
     }
-    words = _CHINESE if channel.language == "zh" else {}
-    title = _TITLES[channel.language][f"sweep {event.kind}" if event.sweep is not None else event.kind].format(
-        kind=words.get(identity.kind, identity.kind),
+    title = say(
+        _TITLES[f"sweep {event.kind}" if event.sweep is not None else event.kind],
+        kind=say(_KINDS.get(identity.kind, Template(identity.kind))),
         name=f"{identity.namespace}/{name}",
         limit=event.notify.waiting,
         jobs=event.jobs,
@@ -126,21 +113,20 @@ def message_about(event: JobEvent, id: str, cause: Finding | None, channel: Chan
     if reason and event.sweep is not None:
         reason = f"{run}: {reason}"
     lines = {
-        "Cause": reason,
-        "Run": run if event.sweep is None and run != identity.object_name else "",
-        "Ran for": _duration(event),
-        "Cluster": around.cluster or "",
-        "Applied by": author or "",
-        "Details": page or f"gpuctl why {identity.kind}/{run} -n {identity.namespace}",
+        say("Cause"): reason,
+        say("Run"): run if event.sweep is None and run != identity.object_name else "",
+        say("Ran for"): _duration(event),
+        say("Cluster"): around.cluster or "",
+        say("Applied by"): author or "",
+        say("Details"): page or f"gpuctl why {identity.kind}/{run} -n {identity.namespace}",
     }
-    colon = "：" if words else ": "
-    return Message(data, title, [f"{words.get(label, label)}{colon}{value}" for label, value in lines.items() if value])
+    said = [say("{label}: {value}", label=label, value=value) for label, value in lines.items() if value]
+    return Message(data, title, said)
 
 
-def trial_message(name: str, channel: Channel) -> Message:
+def trial_message(name: str) -> Message:
     """Return a message by which an operator tries a channel."""
-    chinese = channel.language == "zh"
-    title = f"通知渠道 {name} 的测试消息" if chinese else f"test of the channel {name}"
+    title = say("test of the channel {name}", name=name)
     now = datetime.now(timezone.utc).timestamp()
     return Message({"version": SCHEMA, "event": "test", "time": format_timestamp(now), "channel": name}, title, [])
 

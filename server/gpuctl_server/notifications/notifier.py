@@ -18,9 +18,8 @@ from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
-from gpuctl.language.sentences import Translation, set_request_translation
 from gpuctl.language.settings import Settings
-from gpuctl.language.translation_files import chinese_sentences
+from gpuctl.language.translation_files import sentences_in
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.scheduled_jobs import is_run
 from gpuctl.reading.jobs.job_lookup import find_job
@@ -184,12 +183,11 @@ class Notifier:
         try:
             around = Surroundings(self._keys, self._cluster(), self._console)
             channel = self._webhooks.channels[name]
-            if channel.language == "zh" and channel.format != "json":
-                # This thread is the channel's own. The status of the list of jobs is in English.
-                set_request_translation(Translation(chinese_sentences()))
+            with sentences_in("en" if channel.format == "json" else channel.language):
+                # The status of the list of jobs is in English.
                 event = event._replace(status=event.job.status(self._keys))
-            cause = self._cause(event) if event.kind != "done" else None
-            message = message_about(event, claim.id, cause, channel, around)
+                cause = self._cause(event) if event.kind != "done" else None
+                message = message_about(event, claim.id, cause, around)
             try:
                 self._webhooks.send(name, message)
             except (ClusterError, NoAddress) as error:

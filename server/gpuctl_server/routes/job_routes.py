@@ -13,7 +13,7 @@ from gpuctl.api.job_detail_answers import JobDescription, JobMetrics, job_descri
 from gpuctl.api.job_list_answers import JobPage, job_item
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS
-from gpuctl.language.sentences import request_translation, say
+from gpuctl.language.sentences import current_translation, say
 from gpuctl.language.spelling import did_you_mean
 from gpuctl.reading.jobs.job_facts import read_facts
 from gpuctl.reading.jobs.job_rows import JobFilter, JobTableRow
@@ -80,7 +80,7 @@ async def list_of_jobs(
     if seen.namespaces == frozenset() and not namespace:
         await require_visible_namespace(service, caller)
     _check_filters(kind, status, (item.row for item in board.jobs if seen.takes(item)))
-    chinese = request_translation() is not None
+    chinese = current_translation() is not None
     question = ("jobs", seen, kind, pool, status, namespace, name, sort, page, pageSize)
     version = service.cache_version()
     body = service.response_cache.find(question, version)

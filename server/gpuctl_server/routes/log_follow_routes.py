@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.language.sentences import Template, request_translation, say
+from gpuctl.language.sentences import Template, current_translation, say
 from gpuctl.usecases.queries.job_logs import JobLogs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
@@ -99,7 +99,7 @@ def followed(
         logs = JobLogs(reader, item.reference, log_filter.query)
         logs.check_container()
     pools = None if caller.pools is None else frozenset(caller.pools)
-    is_chinese = request_translation() is not None
+    is_chinese = current_translation() is not None
     address = LogAddress(
         item.row.identity.namespace, item.reference, log_filter.query.container, pools, is_chinese=is_chinese
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -25,50 +25,21 @@ from gpuctl.language.reference import (
     names_of,
     snippet,
 )
+from gpuctl.language.sentences import Template, say
 from gpuctl.language.spelling import nearest
-from gpuctl.language.translation_files import chinese_reference
+from gpuctl.language.translation_files import chinese_reference, sentences_in
 from gpuctl.reading.why.cause_translations import chinese_causes
 from gpuctl.reading.why.finding import CAUSES
 
 if TYPE_CHECKING:
     from gpuctl.language.reference import FieldEntry, Match
 
-Words = Callable[[str], str]
-"""A function that translates an English text."""
+Texts = Mapping[str, str]
+"""The translations of texts of the field reference; none in English."""
+_FIELDS = Template("Fields")
 MAX_WIDTH = 100
 MARK = "#!"
 """Marks the line of an example to which its diagnostic refers."""
-CHINESE = {
-    "Example": "示例",
-    "here": "此处",
-    "With this platform": "使用这份平台设置",
-    "What to do": "处理办法",
-    "The kinds of documents": "文档类型",
-    "Continue with": "还可以查看",
-    "the fields of a kind": "某种文档的字段",
-    "the fields of a block": "某个配置块的字段",
-    "a field, wherever it is": "某个字段，不论在哪里",
-    "a diagnostic": "某条诊断",
-    "a commented document to start from": "一份带注释的文档模板",
-    "Also called {}.": "也可以写作 {}。",
-    "`gpuctl init {}` prints a commented document to start from.": "`gpuctl init {}` 输出一份带注释的文档模板。",
-    "Fields": "字段",
-    "Fields called {}": "名为 {} 的字段",
-    "Fields of an item": "每一项的字段",
-    "Fields of an entry": "每个条目的字段",
-    "Type": "类型",
-    "Default": "默认值",
-    "Kinds": "文档类型",
-    "none: the field is required": "无：这是必填字段",
-    "{}; required": "{}；必填",
-    "{}; default `{}`": "{}；默认 `{}`",
-    "{}. {}": "{}。{}",
-    " The same in {}.": "{} 中也有。",
-    "{} fields are called {}": "有 {} 个字段叫 {}",
-    "More on one: `gpuctl explain {}`": "查看其中一个：`gpuctl explain {}`",
-    "Its fields: `gpuctl explain {}`": "它的字段：`gpuctl explain {}`",
-}
-"""The texts of this command in Chinese."""
 CHINESE_CHARACTER = re.compile("[\u3400-\u9fff]")
 CHINESE_WORD = re.compile(
     r"[（“]*(?:[\u3400-\u9fff]|[^\s\u3000-\u9fff\uff00-\uffef“”]+|.)[，。、；：？！）”]*|\s+", re.DOTALL
@@ -110,20 +81,26 @@ def command(topic: str | None, language: str) -> int:
     TOPIC is a path such as training.resources.gpu-type in any spelling, or the end of one (resources.gpu, gpu-type). It
     may also be a kind, a code such as GPU203, or a cause such as out-of-memory. Without TOPIC, the kinds are listed.
     """
-    say = _words(language)
+    with sentences_in(language):
+        return _explain(topic, language)
+
+
+def _explain(topic: str | None, language: str) -> int:
+    """Print an explanation. Return the exit code."""
+    texts = {pair["en"]: pair["zh"] for pair in chinese_reference()} if language == "zh" else {}
     if topic is None:
-        return _kinds(say)
+        return _kinds(texts)
     if re.fullmatch(r"gpu\d+", topic.strip(), re.IGNORECASE):
         return _code(topic.strip().upper(), language)
     answer = look_up(topic)
     if answer.kind is None and not answer.matches and _cause(topic.strip().lower(), language):
         return 0
     if answer.kind is not None:
-        return _kind(answer.kind, answer.matches, say)
+        return _kind(answer.kind, answer.matches, texts)
     if len(answer.matches) == 1:
-        return _field(answer.matches[0], say)
+        return _field(answer.matches[0], texts)
     if answer.matches:
-        return _candidates(topic, answer.matches, say)
+        return _candidates(topic, answer.matches, texts)
     if answer.suggestions:
         hint = "Did you mean " + " or ".join(f"`{suggestion}`" for suggestion in answer.suggestions) + "?"
     else:
@@ -132,10 +109,8 @@ def command(topic: str | None, language: str) -> int:
     return 1
 
 
-def _words(language: str) -> Words:
-    """Return a function that translates an English text of this command or of the field reference."""
-    texts = CHINESE | {pair["en"]: pair["zh"] for pair in chinese_reference()} if language == "zh" else {}
-    return lambda text: texts.get(text, text)
+def _translated(text: str, texts: Texts) -> str:
+    return texts.get(text, text)
 
 
 def _cause(topic: str, language: str) -> bool:
@@ -143,68 +118,70 @@ def _cause(topic: str, language: str) -> bool:
     if topic not in CAUSES:
         return False
     _print_heading(topic)
-    chinese = chinese_causes().get(topic) if language == "zh" else None
-    if chinese is not None:
-        _print_text(f"`gpuctl why` 给出的一种原因：{chinese}。`gpuctl why JOB` 会给出具体数字和解决办法。")
-        return True
-    _print_text(f"A cause of `gpuctl why`: {CAUSES[topic]}. `gpuctl why JOB` has the numbers, and what helps.")
+    meaning = CAUSES[topic] if language == "en" else chinese_causes().get(topic, CAUSES[topic])
+    _print_text(
+        say(
+            "A cause of `gpuctl why`: {meaning}. `gpuctl why JOB` has the numbers, and what helps.",
+            meaning=meaning,
+        )
+    )
     return True
 
 
-def kinds(say: Words = str) -> Iterator[tuple[str, str]]:
+def kinds(texts: Texts) -> Iterator[tuple[str, str]]:
     """Return each kind of document and the first sentence about it."""
-    return ((kind, first_sentence(say(_about(kind)))) for kind in KINDS)
+    return ((kind, first_sentence(_translated(_about(kind), texts))) for kind in KINDS)
 
 
 def _about(kind: str) -> str:
     return " ".join((model_of(kind).__doc__ or "").split())
 
 
-def _kinds(say: Words) -> int:
+def _kinds(texts: Texts) -> int:
     _print_heading(say("The kinds of documents"))
-    _print_list(kinds(say))
+    _print_list(kinds(texts))
     click.echo()
     _print_heading(say("Continue with"))
     _print_list(
         (command, say(text))
         for command, text in (
-            ("gpuctl explain training", "the fields of a kind"),
-            ("gpuctl explain training.resources", "the fields of a block"),
-            ("gpuctl explain gpu-type", "a field, wherever it is"),
-            ("gpuctl explain GPU203", "a diagnostic"),
-            ("gpuctl init training", "a commented document to start from"),
+            ("gpuctl explain training", Template("the fields of a kind")),
+            ("gpuctl explain training.resources", Template("the fields of a block")),
+            ("gpuctl explain gpu-type", Template("a field, wherever it is")),
+            ("gpuctl explain GPU203", Template("a diagnostic")),
+            ("gpuctl init training", Template("a commented document to start from")),
         )
     )
     return 0
 
 
-def _kind(kind: str, matches: Sequence[Match], say: Words) -> int:
+def _kind(kind: str, matches: Sequence[Match], texts: Texts) -> int:
     _print_heading(kind)
-    _print_text(say(_about(kind)))
+    _print_text(_translated(_about(kind), texts))
     names = names_of(kind)
     if len(names) > 1:
-        _print_text(say("Also called {}.").format(say(", ").join(names[1:])))
-    _print_fields(fields_of(kind), say)
-    click.echo("\n" + say("`gpuctl init {}` prints a commented document to start from.").format(kind))
+        _print_text(say("Also called {names}.", names=list(names[1:])))
+    _print_fields(fields_of(kind), texts)
+    click.echo("\n" + say("`gpuctl init {kind}` prints a commented document to start from.", kind=kind))
     if matches:
         click.echo()
-        _print_heading(say("Fields called {}").format(kind))
-        _print_matches(matches, say)
+        _print_heading(say("Fields called {name}", name=kind))
+        _print_matches(matches, texts)
     return 0
 
 
-def _field(match: Match, say: Words) -> int:
+def _field(match: Match, texts: Texts) -> int:
     entry = match.entry
     one = len(match.kinds) == 1
     _print_heading(f"{entry.kind}.{entry.topic}" if one else entry.topic)
-    _print_text(say(entry.description))
-    facts = [(say("Type"), say(entry.type_text))]
+    _print_text(_translated(entry.description, texts))
+    facts = [(say("Type"), _translated(entry.type_text, texts))]
     if entry.required:
         facts.append((say("Default"), say("none: the field is required")))
     elif entry.default_text is not None:
         facts.append((say("Default"), entry.default_text))
     if not one:
-        facts.append((say("Kinds"), say(", ").join(match.kinds)))
+        facts.append((say("Kinds"), say("{kinds}", kinds=list(match.kinds))))
     click.echo()
     _print_list(facts)
     lines = snippet(entry)
@@ -214,20 +191,20 @@ def _field(match: Match, say: Words) -> int:
         click.echo(textwrap.indent("\n".join(lines), "  "))
     if entry.inner is not None:
         fields = fields_of(entry.kind, entry.path)
-        titles = {ITEM: "Fields of an item", USER_KEY: "Fields of an entry"}
-        _print_fields(fields, say, titles.get(fields[0].path[len(entry.path)], "Fields"))
+        titles = {ITEM: Template("Fields of an item"), USER_KEY: Template("Fields of an entry")}
+        _print_fields(fields, texts, titles.get(fields[0].path[len(entry.path)], _FIELDS))
         topic = f"{entry.kind}.{fields[0].topic}"
-        click.echo("\n" + say("More on one: `gpuctl explain {}`").format(topic))
+        click.echo("\n" + say("More on one: `gpuctl explain {topic}`", topic=topic))
     if entry.form.partial is not None:
-        click.echo("\n" + say("Its fields: `gpuctl explain {}`").format(entry.form.partial))
+        click.echo("\n" + say("Its fields: `gpuctl explain {topic}`", topic=entry.form.partial))
     return 0
 
 
-def _candidates(topic: str, matches: Sequence[Match], say: Words) -> int:
-    _print_heading(say("{} fields are called {}").format(len(matches), topic))
-    _print_matches(matches, say)
+def _candidates(topic: str, matches: Sequence[Match], texts: Texts) -> int:
+    _print_heading(say("{number} fields are called {name}", number=len(matches), name=topic))
+    _print_matches(matches, texts)
     first = matches[0]
-    click.echo("\n" + say("More on one: `gpuctl explain {}`").format(f"{first.kinds[0]}.{first.entry.topic}"))
+    click.echo("\n" + say("More on one: `gpuctl explain {topic}`", topic=f"{first.kinds[0]}.{first.entry.topic}"))
     return 0
 
 
@@ -238,7 +215,6 @@ def _code(code: str, language: str) -> int:
         hint = f" Did you mean `{close}`?" if close else ""
         click.echo(f"error: there is no diagnostic `{code}`.{hint}", err=True)
         return 1
-    say = _words(language)
     if language == "zh":
         rule = translate(rule, chinese_texts())
     _print_heading(f"{rule.severity}[{rule.code}]: {rule.title}")
@@ -258,27 +234,29 @@ def _code(code: str, language: str) -> int:
     return 0
 
 
-def _print_fields(fields: Sequence[FieldEntry], say: Words, title: str = "Fields") -> None:
+def _print_fields(fields: Sequence[FieldEntry], texts: Texts, title: Template = _FIELDS) -> None:
     click.echo()
     _print_heading(say(title))
-    _print_list((entry.key, _field_line(entry, say)) for entry in fields)
+    _print_list((entry.key, _field_line(entry, texts)) for entry in fields)
 
 
-def _field_line(entry: FieldEntry, say: Words) -> str:
-    facts = say(entry.type_text)
+def _field_line(entry: FieldEntry, texts: Texts) -> str:
+    facts = _translated(entry.type_text, texts)
     if entry.required:
-        facts = say("{}; required").format(facts)
+        facts = say("{facts}; required", facts=facts)
     elif entry.default_text is not None:
-        facts = say("{}; default `{}`").format(facts, entry.default_text)
-    return say("{}. {}").format(facts, first_sentence(say(entry.description)))
+        facts = say("{facts}; default `{default}`", facts=facts, default=entry.default_text)
+    description = first_sentence(_translated(entry.description, texts))
+    return say("{facts}. {description}", facts=facts, description=description)
 
 
-def _print_matches(matches: Sequence[Match], say: Words) -> None:
+def _print_matches(matches: Sequence[Match], texts: Texts) -> None:
     rows = []
     for match in matches:
-        others = say(" The same in {}.").format(say(", ").join(match.kinds[1:])) if len(match.kinds) > 1 else ""
-        topic = f"{match.kinds[0]}.{match.entry.topic}"
-        rows.append((topic, first_sentence(say(match.entry.description)) + others))
+        text = first_sentence(_translated(match.entry.description, texts))
+        if len(match.kinds) > 1:
+            text = say("{description} The same in {kinds}.", description=text, kinds=list(match.kinds[1:]))
+        rows.append((f"{match.kinds[0]}.{match.entry.topic}", text))
     _print_list(rows)
 
 

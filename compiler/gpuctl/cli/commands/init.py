@@ -86,7 +86,7 @@ def command(kind: str | None, name: str | None, image: str | None, gpu: int | No
 def print_starter(kind: str | None, name: str | None, image: str | None, gpu: int | None, pool: str | None) -> int:
     """Print a starter document with these values, and the next steps."""
     if kind is None:
-        listed = "".join(f"\n  gpuctl init {known:<9}  {about}" for known, about in kinds())
+        listed = "".join(f"\n  gpuctl init {known:<9}  {about}" for known, about in kinds({}))
         raise click.UsageError(f"Name the KIND of the document:{listed}")
     if name is not None:
         checked_name(kind, name)

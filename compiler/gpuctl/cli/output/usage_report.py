@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextvars import copy_context
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader
@@ -16,20 +15,15 @@ from gpuctl.cli.output.capacity_parts import PARTS, shown_parts
 from gpuctl.cli.output.usage_report_plots import WIDTH
 from gpuctl.cli.output.usage_report_sections import report_sections, report_title
 from gpuctl.cli.output.usage_report_tables import Cell, ReportTable
-from gpuctl.language.sentences import Translation, say, set_request_translation
-from gpuctl.language.translation_files import chinese_sentences
+from gpuctl.language.sentences import say
+from gpuctl.language.translation_files import sentences_in
 from gpuctl.reading.usage.month_report import MonthReport
 
 
 def render_report(report: MonthReport, form: str) -> str:
     """Return the report as ``html`` or ``markdown`` in its language, with a line break at its end."""
-
-    def rendered() -> str:
-        if report.language == "zh":
-            set_request_translation(Translation(chinese_sentences()))
+    with sentences_in(report.language):
         return _page(report) if form == "html" else _markdown(report)
-
-    return copy_context().run(rendered)
 
 
 def _page(report: MonthReport) -> str:
