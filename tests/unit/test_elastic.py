@@ -9,13 +9,13 @@ import pytest
 
 import gpuctl
 from gpuctl.apply.plan.scale_plan import NotScalable, plan_scale
-from gpuctl.apply.run.wait_running import is_up
 from gpuctl.backend.gitops_annotations import FLUX_CREATES_ONCE
 from gpuctl.language.settings import Settings
 from gpuctl.objects.elastic_jobs import is_within_bounds, node_bounds, size_again, with_nodes
 from gpuctl.objects.hashed_names import changeable_fields, spec_digest
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.recreated_objects import recreatable
+from gpuctl.objects.workload_start import is_up
 from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.jobs.status import job_status
 from gpuctl.reading.why.evidence import Evidence

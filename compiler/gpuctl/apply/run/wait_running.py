@@ -17,10 +17,8 @@ from gpuctl.language.display_text import first_few
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.objects.pod_templates import pods_to_start
-from gpuctl.objects.prerequisites import is_waiting, prerequisites_of
-from gpuctl.objects.queueing import is_queued
-from gpuctl.objects.scheduled_jobs import is_scheduled
+from gpuctl.objects.prerequisites import prerequisites_of
+from gpuctl.objects.workload_start import has_started
 from gpuctl.objects.workload_state import condition, end_state
 
 _TICK = 0.5
@@ -168,7 +166,7 @@ def _is_done(
         why = condition(obj, "Failed") or {}
         said = explain(key) or why.get("message") or why.get("reason") or say("its controller gives no reason")
         raise failed(key, plan, said)
-    return is_up(obj) and not is_queued(obj, keys) and not is_waiting(obj, keys)
+    return has_started(obj, keys)
 
 
 def waiting_for(waiting: list[Key]) -> str:
@@ -200,24 +198,6 @@ def late(waiting: list[Key], plan: Plan, timeout: float, why: str) -> NotRunning
     return NotRunning(
         text, plan, say("it keeps trying; {command} shows what it waits for", command=_why_command(waiting[0]))
     )
-
-
-def is_up(obj: Object) -> bool:
-    """Return True if the pods that a workload needs are ready, or it needs none: finished, suspended, scaled to 0, or
-    scheduled.
-    """
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    if end_state(obj) or spec.get("suspend") or is_scheduled(obj):
-        return True
-    if obj["kind"] == "Job":
-        return int(status.get("ready") or 0) + int(status.get("succeeded") or 0) >= pods_to_start(obj)
-    if obj["kind"] == "JobSet":
-        replicated = status.get("replicatedJobsStatus") or []
-        return bool(replicated) and all(item.get("ready") or item.get("succeeded") for item in replicated)
-    wanted = int(spec.get("replicas", 1))
-    current = int(status.get("observedGeneration") or 0) >= int(obj["metadata"].get("generation") or 0)
-    updated = int(status.get("updatedReplicas") or 0)
-    return current and updated >= wanted and int(status.get("readyReplicas") or 0) >= wanted
 
 
 def _why_command(key: Key) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from gpuctl.apply.run.wait_running import is_up
 from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.scope import Scope
 from gpuctl.language.sentences import Template, say
@@ -18,8 +17,8 @@ from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pods_to_start
 from gpuctl.objects.prerequisites import Prerequisite, is_waiting
-from gpuctl.objects.queueing import is_queued
 from gpuctl.objects.scheduled_jobs import is_part_of_job, is_run
+from gpuctl.objects.workload_start import has_started, is_up
 from gpuctl.objects.workload_state import end_state
 from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job
 from gpuctl.reading.jobs.job_objects import (
@@ -36,7 +35,7 @@ from gpuctl.reading.why.cause_summary import cause_of
 
 CONDITIONS = ("running", "ready", "done", "deleted")
 STARTED = "started"
-"""A condition of the REST API: all pods are ready, or the job needs none. `apply --wait` uses it too."""
+"""A condition of the REST API: all pods are ready, or the job needs none. `apply --wait` of a service uses it."""
 _WORDS = {
     "running": Template("is running"),
     "ready": Template("is ready"),
@@ -327,7 +326,7 @@ class _Wait:
 
     def _holds(self, workload: Object, job: Job) -> bool:
         if self._condition == STARTED:
-            return is_up(workload) and not is_queued(workload, self._keys) and not is_waiting(workload, self._keys)
+            return has_started(workload, self._keys)
         return _holds(self._condition, workload, job)
 
     def _outcome(

@@ -1,0 +1,34 @@
+"""Whether a live workload has started."""
+
+from __future__ import annotations
+
+from gpuctl.objects.api_resources import Object
+from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.pod_templates import pods_to_start
+from gpuctl.objects.prerequisites import is_waiting
+from gpuctl.objects.queueing import is_queued
+from gpuctl.objects.scheduled_jobs import is_scheduled
+from gpuctl.objects.workload_state import end_state
+
+
+def has_started(obj: Object, keys: Records) -> bool:
+    """Return True if a workload is up, and waits neither in a queue nor for other jobs."""
+    return is_up(obj) and not is_queued(obj, keys) and not is_waiting(obj, keys)
+
+
+def is_up(obj: Object) -> bool:
+    """Return True if the pods that a workload needs are ready, or it needs none: finished, suspended, scaled to 0, or
+    scheduled.
+    """
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    if end_state(obj) or spec.get("suspend") or is_scheduled(obj):
+        return True
+    if obj["kind"] == "Job":
+        return int(status.get("ready") or 0) + int(status.get("succeeded") or 0) >= pods_to_start(obj)
+    if obj["kind"] == "JobSet":
+        replicated = status.get("replicatedJobsStatus") or []
+        return bool(replicated) and all(item.get("ready") or item.get("succeeded") for item in replicated)
+    wanted = int(spec.get("replicas", 1))
+    current = int(status.get("observedGeneration") or 0) >= int(obj["metadata"].get("generation") or 0)
+    updated = int(status.get("updatedReplicas") or 0)
+    return current and updated >= wanted and int(status.get("readyReplicas") or 0) >= wanted
