@@ -25,11 +25,6 @@ _HOSTFILE = "hostfile"
 INDEX_ANNOTATION = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
-def is_jobset(context: Context, model: TrainingDocument) -> bool:
-    """Return True if a training becomes a JobSet on this platform."""
-    return model.is_jobset(context.settings.training_backend)
-
-
 def host_name(context: Context, model: TrainingDocument, name: str, index: int, job: str = REPLICATED_JOB) -> str:
     """Return the DNS name of a pod of a training on several nodes.
 
@@ -39,7 +34,8 @@ def host_name(context: Context, model: TrainingDocument, name: str, index: int, 
     :param job: name of the pod's role; without roles, of the JobSet's only Job.
     """
     prefix = name if model.schedule is None else f"$({JOB_NAME})"
-    pod = f"{name}-{job}-0-{index}" if is_jobset(context, model) else f"{prefix}-{index}"
+    is_jobset = model.is_jobset(context.settings.training_backend)
+    pod = f"{name}-{job}-0-{index}" if is_jobset else f"{prefix}-{index}"
     return f"{pod}.{name}"
 
 

@@ -73,7 +73,7 @@ def lower_as(context: Context, document: Document, model: TrainingDocument, name
     yield from claim_templates(context, document, model, name)
     if any(map(rendezvous.needs_hostfile, model.parts)):
         yield rendezvous.hostfile(context, document, model, name)
-    if rendezvous.is_jobset(context, model):
+    if model.is_jobset(context.settings.training_backend):
         yield _job_set(context, document, model, name)
         return
     if model.resources.max_nodes > 1:
@@ -177,7 +177,7 @@ def _template(
 ) -> Object:
     nodes = model.resources.max_nodes
     pod: Object = {"restartPolicy": "Never"}
-    if nodes > 1 and not rendezvous.is_jobset(context, model):
+    if nodes > 1 and not model.is_jobset(context.settings.training_backend):
         pod["subdomain"] = name
     if model.job.max_runtime is not None:
         # On the pod: a Job's own deadline also runs while the pod waits for GPUs.
