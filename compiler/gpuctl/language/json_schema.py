@@ -134,7 +134,7 @@ class _Builder:
             # Rules between fields hold for the document with the profile, not for the profile.
             rules += [_rule(rule) for rule in BLOCK_RULES.get(model, ())]
         schema = {
-            "description": model.__doc__,
+            "description": " ".join((model.__doc__ or "").split()),
             "type": "object",
             "properties": properties,
             "patternProperties": patterns,
