@@ -25,7 +25,7 @@ RUNNING: set[str] = set()
 """Ids of the writes that this process has started and not finished."""
 _LONGEST = 300
 REMEMBERED = 1024 * 1024
-"""Maximum size of the lines in memory, characters."""
+"""Maximum size of the lines in memory, bytes."""
 _MOST_HELD = 1024 * 1024
 """Maximum size of the lines that are held while their file cannot be written, bytes."""
 
@@ -40,7 +40,7 @@ class AuditLines(logging.Formatter):
 
 
 class AuditMemory(logging.Handler):
-    """Holds the newest lines, up to ``room`` characters. Safe to use from several threads."""
+    """Holds the newest lines, up to ``room`` bytes. Safe to use from several threads."""
 
     def __init__(self, room: int = REMEMBERED) -> None:
         super().__init__()
@@ -54,9 +54,9 @@ class AuditMemory(logging.Handler):
         line = self.format(record)
         with self._own:
             self._lines.append(line)
-            self._taken += len(line)
+            self._taken += len(line.encode())
             while self._taken > self._room:
-                self._taken -= len(self._lines.popleft())
+                self._taken -= len(self._lines.popleft().encode())
 
     def lines(self) -> list[str]:
         """Return the lines, newest first."""
