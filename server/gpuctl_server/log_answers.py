@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from gpuctl.api.job_answers import log_end, log_event, log_line, log_problem
+from gpuctl.api.log_answers import log_end, log_event, log_line, log_problem
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.language.sentences import say
 from gpuctl.objects.durations import parse_duration

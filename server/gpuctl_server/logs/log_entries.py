@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuctl.api.job_answers import log_event
+from gpuctl.api.log_answers import log_event
 from gpuctl.language.sentences import say
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.logs.log_parsing import LogLine, instant

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gpuctl.api.job_answers import log_end
+from gpuctl.api.log_answers import log_end
 from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.cluster_completion import complete_job
 from gpuctl.cli.options.connection_options import Progress, json_option

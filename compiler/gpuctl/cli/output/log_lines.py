@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuctl.api.job_answers import log_line
+from gpuctl.api.log_answers import log_line
 from gpuctl.reading.logs.log_parsing import LogLine
 
 _COLOURS = ("36", "33", "32", "35", "34", "96", "93", "92", "95", "94")
