@@ -123,29 +123,29 @@ class HistoryWriter:
         self._plan = plan
         self._keys = keys
         self._origin = origin
-        self._keepers: dict[str, _NamespaceHistory] = {}
+        self._histories: dict[str, _NamespaceHistory] = {}
 
     def add(self, steps: Iterable[Step]) -> None:
         """Store the documents of these steps."""
         applied = [item for step in steps if (item := _applied(step, self._keys)) is not None]
         if not applied:
             return
-        if not self._keepers:
+        if not self._histories:
             self._begin()
-        pairs = [(self._keepers[item.namespace], item) for item in applied]
-        for keeper, item in pairs:
-            keeper.applied.append(item)
-        self._session.each(lambda pair: pair[0].trying(lambda: pair[0].add(pair[1])), pairs)
+        pairs = [(self._histories[item.namespace], item) for item in applied]
+        for history, item in pairs:
+            history.applied.append(item)
+        self._session.each(lambda pair: pair[0].unless_failed(lambda: pair[0].add(pair[1])), pairs)
 
     def finish(self) -> None:
         """Remove old revisions, and add notes on failures."""
-        for keeper in self._keepers.values():
-            if not keeper.applied:
+        for history in self._histories.values():
+            if not history.applied:
                 continue
-            keeper.trying(keeper.forget)
-            if keeper.problem is not None:
+            history.unless_failed(history.remove_old)
+            if history.problem is not None:
                 self._plan.notes.append(
-                    say("the history of {job} could not be written: {error}", job=keeper.title, error=keeper.problem)
+                    say("the history of {job} could not be written: {error}", job=history.title, error=history.problem)
                 )
 
     def _begin(self) -> None:
@@ -158,10 +158,10 @@ class HistoryWriter:
             if item is not None:
                 coming.setdefault(item.namespace, []).append(item)
         for namespace, items in coming.items():
-            self._keepers[namespace] = _NamespaceHistory(
+            self._histories[namespace] = _NamespaceHistory(
                 self._session, namespace, items, self._keys, self._origin, author
             )
-        self._session.each(lambda keeper: keeper.trying(keeper.look), self._keepers.values())
+        self._session.each(lambda history: history.unless_failed(history.list_stored), self._histories.values())
 
 
 def _applied(step: Step, keys: Records) -> _AppliedDocument | None:
@@ -217,7 +217,7 @@ class _NamespaceHistory:
         self._keys = keys
         self._author = author
         self._origin = origin
-        self._there: dict[str, list[Object]] = defaultdict(list)
+        self._stored: dict[str, list[Object]] = defaultdict(list)
 
     @property
     def title(self) -> str:
@@ -227,7 +227,7 @@ class _NamespaceHistory:
             return say("{names} and others in {namespace}", names=names, namespace=self.namespace)
         return say("{names} in {namespace}", names=names, namespace=self.namespace)
 
-    def trying(self, step: Callable[[], None]) -> None:
+    def unless_failed(self, step: Callable[[], None]) -> None:
         """Run a part, unless an earlier one failed; record its error."""
         if self.problem is not None:
             return
@@ -236,7 +236,7 @@ class _NamespaceHistory:
         except ClusterError as error:
             self.problem = self.problem or error.message
 
-    def look(self) -> None:
+    def list_stored(self) -> None:
         """List the existing history.
 
         :raises ClusterError: the request failed.
@@ -246,7 +246,7 @@ class _NamespaceHistory:
         # Only metadata is requested; the documents are not needed.
         labels = f"{self._keys.history} in ({','.join(names)})" if few else self._keys.history
         for secret in self._session.list_metadata(RESOURCES["Secret"], self.namespace, labels=labels):
-            self._there[job_of_secret(secret, self._keys)].append(secret)
+            self._stored[job_of_secret(secret, self._keys)].append(secret)
 
     @property
     def _grows(self) -> bool:
@@ -258,8 +258,8 @@ class _NamespaceHistory:
 
         :raises ClusterError: a request failed.
         """
-        there = self._there.get(item.job, [])
-        known = {number: secret for secret in there if (number := revision_of(secret, item.job)) is not None}
+        stored = self._stored.get(item.job, [])
+        known = {number: secret for secret in stored if (number := revision_of(secret, item.job)) is not None}
         digests = {recorded_digest(secret, self._keys) for secret in known.values()}
         before = without_credentials(item.before) if item.before is not None else None
         number = max(known, default=0) + 1
@@ -323,13 +323,13 @@ class _NamespaceHistory:
         is_later = written.isdecimal() and version.isdecimal() and int(written) > int(version)
         return is_later and recorded_digest(secret, self._keys) == digest
 
-    def forget(self) -> None:
+    def remove_old(self) -> None:
         """Remove the history of deleted jobs beyond the maximum, least recently changed first.
 
         :raises ClusterError: a request failed.
         """
         names = {item.job for item in self._coming}
-        others = {job: found for job, found in self._there.items() if job not in names}
+        others = {job: found for job, found in self._stored.items() if job not in names}
         if not self._grows or len(others) <= DELETED_JOBS_KEPT:
             return
         labels = f"{MANAGED_BY}={MANAGER}"
