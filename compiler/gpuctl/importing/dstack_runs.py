@@ -56,7 +56,7 @@ _NOTES = {
 
 
 def import_dstack_run(source: Source, given: Given) -> Imported:
-    """Return the document of a task or service.
+    """Return the document of a task, service or development environment.
 
     :raises Unreadable: the configuration is of another type.
     """
