@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -271,25 +270,32 @@ def ran(program: Path, directory: Path, *arguments: str, code: int = 0, **enviro
     return done.stdout + done.stderr
 
 
-def all_commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every command and subcommand, the program itself first."""
-    yield path
+def all_groups(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Group]]:
+    """Yield every group of commands with its path, the program itself first."""
     if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            inner = command.get_command(context, name)
-            assert inner is not None
-            yield from all_commands(inner, (*path, name))
+        yield path, command
+        for name, inner in subcommands(command).items():
+            yield from all_groups(inner, (*path, name))
+
+
+def subcommands(group: click.Group) -> dict[str, click.Command]:
+    """Return the subcommands of a group by name."""
+    context = click.Context(group)
+    found = {name: group.get_command(context, name) for name in group.list_commands(context)}
+    return {name: command for name, command in found.items() if command is not None}
 
 
 @pytest.mark.slow
 def test_program_has_every_command(program: Path, tmp_path: Path) -> None:
-    paths = list(all_commands(cli))
-    assert len(paths) > 60
-    with ThreadPoolExecutor(4) as pool:
-        shown = list(pool.map(lambda path: ran(program, tmp_path, *path, "--help"), paths))
-    for path, text in zip(paths, shown, strict=True):
-        assert text.startswith(" ".join(["Usage: gpuctl", *path]))
+    """A completion of a group imports each of its commands, and prints the texts in their modules."""
+    assert ran(program, tmp_path, "--help").startswith("Usage: gpuctl ")
+    groups = list(all_groups(cli))
+    assert len(groups) > 5
+    for path, group in groups:
+        words = {"COMP_WORDS": " ".join(["gpuctl", *path, ""]), "COMP_CWORD": str(len(path) + 1)}
+        shown = ran(program, tmp_path, _GPUCTL_COMPLETE="zsh_complete", **words)
+        texts = [f"plain\n{name}\n{inner.get_short_help_str()}\n" for name, inner in subcommands(group).items()]
+        assert shown == "".join(texts), path
 
 
 @pytest.mark.slow
