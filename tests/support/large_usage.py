@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from gpuctl_usage.facts import DAY, HOUR, AllocationSnapshot, Holding, WorkloadAllocation, WorkloadKey
@@ -11,7 +12,7 @@ from gpuctl_usage.sums import Group, LabeledWorkload, Level, RolledUp, Sums
 
 END = 1_767_225_600
 """2026-01-01, 00:00 UTC."""
-DAYS, HOURS_OF_DAYS, SNAPSHOTS = 365, 2, 12
+DAYS, HOURS_OF_DAYS, SNAPSHOTS = 365, 1, 12
 BEGIN = END - DAYS * DAY
 WORKLOADS, LASTS, NAMESPACES, TEAMS = 1000, 3, 20, 40
 EVER = WORKLOADS + (DAYS - 1) * WORKLOADS // LASTS
@@ -50,12 +51,24 @@ def _active(time: int) -> range:
     return range(first, first + WORKLOADS)
 
 
+@cache
 def _workload(number: int) -> WorkloadKey:
     return WorkloadKey(f"team-{number % NAMESPACES}", "Job", f"training-{number}", f"uid-{number}")
 
 
 def _labels(number: int) -> dict[str, str]:
     return {"team": f"team-{number % TEAMS}"}
+
+
+@cache
+def _holder(number: int) -> LabeledWorkload:
+    return LabeledWorkload(_workload(number), tuple(_labels(number).items()), ())
+
+
+@cache
+def _group(number: int) -> Group:
+    key = _workload(number)
+    return Group(Level.WORKLOAD, f"{key.namespace}/{key.kind}/{key.name}", key.uid)
 
 
 def _holding(number: int, day: int) -> Holding:
@@ -66,24 +79,25 @@ def _holding(number: int, day: int) -> Holding:
 
 
 def _period(start: int, seconds: int) -> RolledUp:
+    active = _active(start)
     groups: dict[Group, Sums] = {}
-    holders = set()
-    for number in _active(start):
-        key = _workload(number)
-        of_workload = Group(Level.WORKLOAD, f"{key.namespace}/{key.kind}/{key.name}", key.uid)
-        held = held_by(number, seconds)
-        seen = {50 + number % 40: seconds // 60}
-        groups[of_workload] = Sums(held, held, obs_gpu_s=held, util_gpu_s=held * (50 + number % 40), histogram=seen)
-        groups[of_workload].pod_s, groups[of_workload].workloads = float(seconds), 1
-        names = (Group(Level.CLUSTER), Group(Level.NAMESPACE, "", key.namespace), Group(Level.MODEL, "", "H100"))
-        for group in (*names, Group(Level.LABEL, "team", _labels(number)["team"])):
-            whole = groups.setdefault(group, Sums())
+    cluster, model = Sums(), Sums()
+    namespaces, teams = [Sums() for _ in range(NAMESPACES)], [Sums() for _ in range(TEAMS)]
+    for number in active:
+        held, utilization = held_by(number, seconds), 50 + number % 40
+        own = Sums(held, held, obs_gpu_s=held, util_gpu_s=held * utilization, histogram={utilization: seconds // 60})
+        own.pod_s, own.workloads = float(seconds), 1
+        groups[_group(number)] = own
+        for whole in (cluster, model, namespaces[number % NAMESPACES], teams[number % TEAMS]):
             whole.alloc_gpu_s += held
             whole.obs_gpu_s += held
-            whole.util_gpu_s += held * (50 + number % 40)
+            whole.util_gpu_s += held * utilization
             whole.workloads += 1
-        holders.add(LabeledWorkload(key, tuple(_labels(number).items()), ()))
-    for group in (Group(Level.CLUSTER), Group(Level.MODEL, "", "H100")):
-        groups[group].cap_gpu_s = 10_000.0 * seconds
-        groups[group].free_gpu_s = groups[group].cap_gpu_s - groups[group].alloc_gpu_s
-    return RolledUp(start, float(seconds), groups, f"{seconds} {start}", 0, frozenset(holders))
+    for whole in (cluster, model):
+        whole.cap_gpu_s = 10_000.0 * seconds
+        whole.free_gpu_s = whole.cap_gpu_s - whole.alloc_gpu_s
+    groups |= {Group(Level.CLUSTER): cluster, Group(Level.MODEL, "", "H100"): model}
+    groups |= {Group(Level.NAMESPACE, "", f"team-{number}"): item for number, item in enumerate(namespaces)}
+    groups |= {Group(Level.LABEL, "team", f"team-{number}"): item for number, item in enumerate(teams)}
+    holders = frozenset(_holder(number) for number in active)
+    return RolledUp(start, float(seconds), groups, f"{seconds} {start}", 0, holders)
