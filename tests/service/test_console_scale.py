@@ -1,4 +1,4 @@
-"""The console before 500 nodes and 5,000 pods: lists are loaded in pages, and nothing downloads everything."""
+"""The console before 500 nodes and 2,400 pods: lists are loaded in pages, and nothing downloads everything."""
 
 from __future__ import annotations
 
