@@ -1,9 +1,11 @@
-"""The pages with paths and recipes: every command and document of them, from top to bottom, on a sandbox."""
+"""The README's tour and the pages with paths and recipes: every command of them, from top to bottom, on a sandbox."""
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -29,6 +31,8 @@ kubectl delete jobs,jobsets,deployments,statefulsets,services,hpa,pvc,resourcequ
 kubectl delete pv --all
 kubectl get secrets -n nlp -o name | grep -v registry-login | xargs -r kubectl delete -n nlp
 """
+TOUR = re.compile(r"<!-- (tour[^>]*?) -->\n```\w+\n(.*?)```", re.DOTALL)
+TIMEOUT = 120
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +59,41 @@ def test_commands_and_documents_of_a_page(page: str, reader: Mapping[str, str], 
             ["gpuctl", "get", "jobs", "-o", "name"], env=dict(reader), check=True, capture_output=True, text=True
         )
         assert left.stdout == "", "the page leaves jobs behind"
+    finally:
+        subprocess.run(["bash", "-c", LEFT_BY_A_PAGE], env=dict(reader), check=True, capture_output=True)
+
+
+@pytest.mark.slow
+def test_readme_tour_prints_its_output(reader: Mapping[str, str], tmp_path: Path) -> None:
+    """The last test on the sandbox: the quota of the tour stays, with its queue for all jobs of the namespace."""
+    clone = tmp_path / "clone"
+    (clone / ".git").mkdir(parents=True)
+    shutil.copytree(ROOT / "examples", clone / "examples")
+
+    def run(command: str) -> str:
+        result = subprocess.run(command, shell=True, cwd=clone, env=dict(reader), capture_output=True, text=True)
+        # `gpuctl diff` exits with 1 if there is a difference.
+        expected = 1 if command.startswith("gpuctl diff") else 0
+        assert result.returncode == expected, (command, result.stdout, result.stderr)
+        return result.stdout
+
+    try:
+        printed: list[tuple[str, str]] = []
+        for note, text in TOUR.findall((ROOT / "README.md").read_text(encoding="utf-8")):
+            if note == "tour output":
+                command, output = printed[-1]
+                expected, deadline = text.removeprefix("# ...\n"), time.monotonic() + TIMEOUT
+                # Kueue admits a job after a moment, so `gpuctl why` is repeated, as a reader would do.
+                while expected not in output and command.startswith("gpuctl why") and time.monotonic() < deadline:
+                    output = run(command)
+                assert expected in output, (command, output)
+            elif note == "tour":
+                commands = [line for line in text.splitlines() if not line.startswith((". ", "export "))]
+                printed += [(command, run(command)) for command in commands]
+        first, second = (output for command, output in printed if command == "gpuctl apply -f my-team")
+        assert "created   job.batch/qwen2-finetune -n nlp" in first
+        assert {line.split()[0] for line in second.splitlines()} == {"unchanged"}
+        assert run("kubectl get jobs,deployments,statefulsets,services -n nlp -o name") == ""
     finally:
         subprocess.run(["bash", "-c", LEFT_BY_A_PAGE], env=dict(reader), check=True, capture_output=True)
 

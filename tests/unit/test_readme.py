@@ -108,7 +108,7 @@ def test_readme_commands_print_the_shown_output(document: str, clone: Path) -> N
     printed = ""
     for block in blocks(document):
         if block.note.startswith("tour"):
-            continue  # tests/cluster/test_readme_tour.py
+            continue  # tests/cluster/test_pages.py
         if block.note == "install":
             continue  # needs a published release; tests/unit/test_release.py installs and runs what it consists of
         if (name := block.note_after("file:")) is not None:
