@@ -1146,8 +1146,8 @@ PROGRAM_ERRORS = {
 def test_program_errors_in_logs(place: Place) -> None:
     job = {**outcome("fail", exit_code="1"), "retries": 0}
     storage = {"workdirs": [{"path": "/output"}]}
-    for cause in PROGRAM_ERRORS:
-        place.apply(training(cause, job=job, resources={"gpu": int(cause != "gpu-not-requested")}, storage=storage))
+    gpus = {cause: int(cause != "gpu-not-requested") for cause in PROGRAM_ERRORS}
+    place.apply(*(training(cause, job=job, resources={"gpu": gpus[cause]}, storage=storage) for cause in gpus))
     fixes = {}
     for cause, line in PROGRAM_ERRORS.items():
         place.until(lambda cause=cause: place.get("Job", cause).get("status", {}).get("failed"), f"the end of {cause}")
