@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from enum import Enum, IntEnum
+from itertools import chain
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, select, update
@@ -107,7 +108,7 @@ def put_period(
     if span is PeriodLength.HOUR:
         day = _which(cluster, PeriodLength.DAY, rolled.start // DAY * DAY)
         connection.execute(update(periods).where(*day).values(provisional=True))
-    ids = group_ids(connection, cluster, rolled.sums)
+    ids = group_ids(connection, cluster, [*rolled.sums, *chain.from_iterable(map(_groups_of, rolled.holders))])
     whole = rolled.sums.get(Group(Level.CLUSTER))
     values = {
         "seconds": rolled.seconds,
@@ -116,7 +117,7 @@ def put_period(
         "coverage": whole.obs_gpu_s / whole.alloc_gpu_s if whole is not None and whole.alloc_gpu_s > 0 else None,
         "dropped": rolled.dropped,
         "updated_at": now,
-        "holders": _pack_holders(connection, cluster, rolled.holders),
+        "holders": _pack_holders(connection, ids, rolled.holders),
         "workloads": pack_ids(ids[group] for group in rolled.sums if group.level is Level.WORKLOAD),
     }
     if known is None:
@@ -179,14 +180,19 @@ def late_changes(connection: Connection, cluster: int) -> int:
     return found or 0
 
 
-def _pack_holders(connection: Connection, cluster: int, holders: Collection[LabeledWorkload]) -> bytes:
-    keys = [workload_group(item.workload) for item in holders]
-    places = [Group(Level.NAMESPACE, value=item.workload.namespace) for item in holders]
-    ids = group_ids(connection, cluster, [*keys, *places])
+def _groups_of(holder: LabeledWorkload) -> tuple[Group, Group]:
+    """Return the groups of a workload and of its namespace."""
+    return workload_group(holder.workload), Group(Level.NAMESPACE, value=holder.workload.namespace)
+
+
+def _pack_holders(connection: Connection, ids: Mapping[Group, int], holders: Collection[LabeledWorkload]) -> bytes:
+    """Return workloads as stored: the ids of their groups, attributes and namespaces.
+
+    :param ids: the ids of at least their groups.
+    """
     described = attribute_ids(connection, (Attributes(dict(item.labels), dict(item.annotations)) for item in holders))
-    return pack_triples(
-        (ids[key], number, ids[place]) for key, number, place in zip(keys, described, places, strict=True)
-    )
+    groups = map(_groups_of, holders)
+    return pack_triples((ids[own], number, ids[place]) for (own, place), number in zip(groups, described, strict=True))
 
 
 def _holders(connection: Connection, packed: bytes) -> frozenset[LabeledWorkload]:
