@@ -149,6 +149,23 @@ def test_hints_for_invalid_quantities_are_valid(line: str, hint: str | None) -> 
         assert diagnostics_of(text.replace(line.split(": ")[1], suggested)) == [], "the suggested value is valid"
 
 
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (">=-1Gi", [("GPU227", None)]),
+        ("0", [("GPU227", None)]),
+        (">=0Gi", [("GPU227", None)]),
+        (">=1", [("GPU208", "did you mean `1Gi`?")]),
+        (">=4Mi", []),
+    ],
+)
+def test_minimum_of_gpu_memory_is_more_than_nothing(value: str, wanted: list[tuple[str, str | None]]) -> None:
+    platform = gpuctl.Source("platform.yaml", "kind: platform\nversion: v0.1\ngpu: {allocation: dra}\n")
+    job = gpuctl.Source("x.yaml", f"{HEAD}resources: {{gpu: 1, gpu-memory: '{value}'}}\n")
+    errors = [item for item in gpuctl.compile([platform, job]).diagnostics if item.severity is Severity.ERROR]
+    assert [(item.code, item.hint) for item in errors] == wanted
+
+
 @pytest.mark.parametrize("image", ["$IMAGE", "${IMAGE}", "${IMAGE:-a/b}", "registry.example.com/$NAME:1"])
 def test_shell_variable_in_image_is_rejected_with_hint(image: str) -> None:
     (error,) = diagnostics_of(HEAD.replace("'app:1'", f"'{image}'"))

@@ -55,7 +55,7 @@ def _gpu_memory(value: str) -> str:
     least = least_memory_of(value)
     amount = parse_quantity(least)
     if amount is None or amount <= 0:
-        better = suggest_quantity(least)
+        better = suggest_quantity(least) if amount is None else None
         hint = say("did you mean `{name}`?", name=f">={better}") if better else no_variables(value)
         if least.startswith(("<", ">")):
             bound = least.lstrip("<>= ")
