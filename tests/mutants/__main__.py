@@ -256,7 +256,7 @@ class Survey:
     """The lines that each test runs."""
 
     def __init__(self, forks: Forks) -> None:
-        digest = hashlib.sha256(b"numbers of tests")
+        digest = hashlib.sha256(b"numbers of tests with empty caches")
         for path in subjects():
             digest.update((ROOT / path).read_bytes())
         file = cache_directory() / "mutants" / f"{digest.hexdigest()[:16]}.json"

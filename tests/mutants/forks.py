@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, TypeGuard
 
 import coverage
 import pytest
@@ -41,18 +41,21 @@ class Forks:
         self.root, self.workers, self.source = root, workers, source
         self.work: Callable[[], None] = lambda: None
         self.items: dict[str, pytest.Item] = {}
+        self._caches: list[functools._lru_cache_wrapper[Any]] = []
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """In the place of running the tests."""
         if session.testsfailed:
             raise session.Interrupted("tests cannot be collected")
         self.items = {item.nodeid: item for item in session.items}
+        gc.unfreeze()  # conftest.py has hidden what was there before the tests.
+        self._caches = [item for item in gc.get_objects() if _is_cache(item)]
         gc.freeze()
         self.work()
         return True
 
     def survey(self) -> dict[str, Any]:
-        """Return the lines that each test runs, and its time.
+        """Return the lines that each test runs with empty caches, and its time.
 
         ``{"names": [test], "lines": {file: {line: [number of a test]}}, "seconds": {test: seconds}}``: with names in
         place of numbers it would be half a gigabyte, which each fork would have.
@@ -106,9 +109,16 @@ class Forks:
         cov = coverage.Coverage(data_file=None, source=[str(self.source)], config_file=False)
         seconds: dict[str, float] = {}
         failed = set()
+
+        def begin(name: str) -> None:
+            # What an earlier test has computed would hide the lines that this one depends on.
+            for cache in self._caches:
+                cache.cache_clear()
+            cov.switch_context(name)
+
         cov.start()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
-        for name, passed in self._each(names, cov.switch_context):
+        for name, passed in self._each(names, begin):
             now = resource.getrusage(resource.RUSAGE_SELF).ru_utime
             seconds[name], before = round(now - before, 3), now
             if not passed:
@@ -170,10 +180,15 @@ def replace(path: Path, change: Change) -> None:
             except ValueError as error:
                 raise CannotChange(str(error)) from None
             done += 1
-        elif kind is functools._lru_cache_wrapper and str(item.__module__).startswith("gpuctl"):
+        elif _is_cache(item):
             item.cache_clear()
     if not done:
         raise CannotChange("there is no such function now")
+
+
+def _is_cache(item: object) -> TypeGuard[functools._lru_cache_wrapper[Any]]:
+    """Return True for the memory of a function of gpuctl. By type(): see :func:`replace`."""
+    return type(item) is functools._lru_cache_wrapper and str(item.__module__).startswith("gpuctl")
 
 
 def _same(code: CodeType, other: CodeType) -> bool:
