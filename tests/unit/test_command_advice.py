@@ -257,6 +257,14 @@ def test_typographic_dashes_get_a_hint(item: str, hint: str) -> None:
         assert "GPU014" not in [one.code for one in gpuctl.compile(gpuctl.Source("demo.yaml", quoted)).diagnostics]
 
 
+@pytest.mark.parametrize("character", ["\u200b", "\u2028"], ids=["blank without width", "line separator"])
+def test_advice_escapes_characters_that_cannot_be_seen(character: str) -> None:
+    (wrong,) = found(document_with_command(f"python {character}t.py 1", "quoted"))
+    assert wrong.hint is not None
+    assert wrong.hint.isprintable()
+    assert container(document_with_advice(wrong.hint))["command"] == ["python", f"{character}t.py", "1"]
+
+
 def test_no_break_space_is_marked() -> None:
     text = HEAD.format(kind="training").replace("image: ", "image:\u00a0") + "  command: [run]\n"
     (wrong,) = gpuctl.compile(gpuctl.Source("demo.yaml", text)).diagnostics

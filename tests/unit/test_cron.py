@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calendar import monthrange
 from datetime import datetime, timezone
 from zoneinfo import ZoneInfo
 
@@ -46,6 +47,15 @@ def test_next_time(text: str, zone: str, after: str, expected: str) -> None:
 def test_problem_of_expression(text: str) -> None:
     with pytest.raises(CronProblem):
         parse_cron(text)
+
+
+@pytest.mark.parametrize("month", range(1, 13))
+def test_day_after_the_last_of_a_month_does_not_exist(month: int) -> None:
+    """A February has 29 days."""
+    last = monthrange(2024, month)[1]
+    assert parse_cron(f"0 0 {last} {month} *").days == {last}
+    with pytest.raises(CronProblem):
+        parse_cron(f"0 0 {last + 1} {month} *")
 
 
 @pytest.mark.parametrize("text", ["0 0 31 2 MON", "0 0 29 2 *", "0\t0 * jan-Mar sun", "59 23 31 12 6", "@annually"])

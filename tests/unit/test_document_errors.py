@@ -174,6 +174,27 @@ def test_shell_variable_in_image_is_rejected_with_hint(image: str) -> None:
     assert error.hint.startswith("gpuctl reads no variables of the shell: write the value, or `envsubst")
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("#a，b\njob: {name: a b: c}\n", "GPU004"),
+        ("job: {name: a b: c} #a，b\n", "GPU004"),
+        ("job: {name: a#a，b b: c}\n", "GPU014"),
+    ],
+    ids=["line", "end of a line", "text"],
+)
+def test_full_width_character_of_a_comment_explains_no_syntax_error(text: str, code: str) -> None:
+    """A `#` begins a comment at the start of a line and after a blank, not within a text."""
+    assert [item.code for item in diagnostics_of(text)] == [code]
+
+
+@pytest.mark.parametrize(("algorithm", "length"), [("sha256", 64), ("sha384", 96), ("sha512", 128)])
+def test_digest_of_an_image_has_the_length_of_its_algorithm(algorithm: str, length: int) -> None:
+    for digits, wanted in ((length - 1, ["GPU216"]), (length, []), (length + 1, ["GPU216"])):
+        text = HEAD.replace("app:1", f"app@{algorithm}:{'a' * digits}")
+        assert [item.code for item in diagnostics_of(text)] == wanted
+
+
 def test_unquoted_comma_in_flow_mapping_gets_quoting_hint() -> None:
     text = HEAD.replace("x]}", "x], env: [{name: A, value: a,b}]}")
     (error,) = diagnostics_of(text)
@@ -250,6 +271,12 @@ def test_diagnostics_of_a_file_are_limited() -> None:
     (rest,) = [item for item in of_x if item.code == "GPU030"]
     assert (rest.severity, rest.message) == (Severity.ERROR, "150 errors more in this file are not shown")
     assert "unknown field `b`" in result.diagnostics[-1].message, "the limit is per file"
+
+
+def test_more_warnings_about_a_command_than_are_shown_are_mentioned() -> None:
+    command = ", ".join(f"$X{number}" for number in range(150))
+    warnings = diagnostics_of(HEAD.replace("[x]", f"[x, {command}]"), severity=Severity.WARNING)
+    assert [item.code for item in warnings] == ["GPU510"] * MAX_DIAGNOSTICS + ["GPU030"]
 
 
 def test_limit_of_diagnostics_keeps_errors_before_warnings() -> None:

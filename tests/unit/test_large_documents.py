@@ -50,6 +50,11 @@ def pool(nodes: int) -> gpuctl.Source:
     return gpuctl.Source("p.yaml", f"kind: pool\nversion: v0.1\npool: {{name: big}}\nnodes:\n{entries}")
 
 
+def test_document_is_embedded_only_on_request() -> None:
+    assert document_of(annotated_object(compile_embedded(job())), KEY) is not None
+    assert KEY not in str(gpuctl.compile(job()).objects)
+
+
 @pytest.mark.parametrize("kind", ["training", "inference", "notebook", "compute"])
 def test_large_document_is_embedded_compressed(kind: str) -> None:
     """Every reader of the annotation decodes it: lift, the three-way base, the history, the comparison of documents."""

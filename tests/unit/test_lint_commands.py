@@ -35,6 +35,12 @@ WRAPPERS = {
     "after a loop": "bash -c 'for i in 1 2; do echo $i; done; {}'",
     "after a document": "bash -c 'cat > x <<E\n{{ $( ;\nE\n{}'",
     "conda": "conda run -n llm {}",
+    "gosu": "gosu trainer {}",
+    "sudo": "sudo -u trainer {}",
+    "taskset": "taskset 0xff {}",
+    "chrt": "chrt --fifo 10 {}",
+    "nsys": "nsys profile -o report {}",
+    "uv": "uv run --with vllm {}",
 }
 
 

@@ -21,6 +21,7 @@ import gpuctl
 from gpuctl.api.document_answers import DiagnosticsAnswer
 from gpuctl.api.json_values import to_json
 from gpuctl.frontend import platform_loading as load_module
+from gpuctl.frontend.diagnostics import SourceSpan
 from support.repositories import Repository
 from support.repositories import gpuctl as command
 
@@ -371,10 +372,12 @@ def test_position_of_a_byte_that_is_not_utf8(data: bytes, mark: bytes, tmp_path:
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["without a mark", "with a mark"])
-@pytest.mark.parametrize("text", ["kind: \udfff", "kind: \x07", "kind: \0"])
-def test_position_of_an_invalid_character(text: str, mark: str) -> None:
-    (error, *_) = gpuctl.compile(gpuctl.Source("a.yaml", mark + text)).diagnostics
-    assert (error.code, str(error.span)) == ("GPU002", "a.yaml:1:7")
+@pytest.mark.parametrize("character", ["\udfff", "\x07", "\0"])
+def test_position_of_an_invalid_character(character: str, mark: str) -> None:
+    for before, line, column in (("kind: ", 1, 7), ("kind: training\njob: {name: ", 2, 13)):
+        (error, *_) = gpuctl.compile(gpuctl.Source("a.yaml", mark + before + character)).diagnostics
+        assert error.code == "GPU002"
+        assert error.span == SourceSpan("a.yaml", line, column, line, column + 1)
 
 
 def test_file_name_that_is_not_utf8(jobs: Path) -> None:

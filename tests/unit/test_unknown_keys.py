@@ -121,3 +121,17 @@ def test_printed_line_is_valid(kind: str, key: str, value: Any, block: str) -> N
 )
 def test_hints_name_the_own_field(kind: str, key: str, hint: str) -> None:
     assert hint_for(kind, key, "x", "") == hint
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"kind": "training", **HEAD, "code": {"repo": "x"}},
+        {"kind": "training", **HEAD, "profiles": {"large": {"code": {"repo": "x"}}}},
+        {"kind": "platform", "version": "v0.1", "defaults": {"training": {"code": {"repo": "x"}}}},
+    ],
+    ids=["document", "profile", "defaults"],
+)
+def test_hint_for_a_key_is_that_of_its_block(document: dict[str, Any]) -> None:
+    (error,) = gpuctl.compile(gpuctl.Source("a.yaml", json.dumps(document))).diagnostics
+    assert error.hint == "did you mean `git`?"
