@@ -18,6 +18,13 @@ def test_jobs_created_in_sequence_do_not_depend_on_order() -> None:
     assert all("depends on order" in answer.reason for answer in others)
 
 
+def test_dependence_on_order_is_the_last_clause_of_a_reason() -> None:
+    one, two = fit(cluster([node("a")]), [job("one", gpus=5), job("two", gpus=5)])
+    assert one.reason == "depends on order"
+    assert two.reason.startswith("0 of 1 pods (5 nvidia.com/gpu each) have room now; ")
+    assert two.reason.endswith("; depends on order")
+
+
 def test_first_of_two_gangs_takes_all_the_room() -> None:
     answers = fit(cluster([node("a", 4)]), [job("one", pods=4), job("two", pods=4)])
     assert [answer.verdict for answer in answers] == ["fits", "fits-when-empty"]

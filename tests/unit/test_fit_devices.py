@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpuctl.capacity.fit.job_fit import Fit, fit
-from gpuctl.capacity.snapshot.device_entries import resource_claim_entry
+from gpuctl.capacity.snapshot.device_entries import device_class_entry, resource_claim_entry
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from support.fit_objects import (
     GPU,
@@ -126,6 +126,13 @@ def test_requests_of_claims(requests: list[Object], verdict: str) -> None:
     assert found.verdict == verdict
 
 
+def test_first_unknown_class_of_a_request_is_named() -> None:
+    have = device_cluster(resource_slice("dra", 4))
+    options = [device_option(1), device_option(1, of="absent"), device_option(1, of="gone")]
+    found = answer(have, claim_template({"firstAvailable": options}), claiming())
+    assert found.reason == "DeviceClass absent of the ResourceClaimTemplate cards was not found"
+
+
 def test_template_of_the_cluster_is_used() -> None:
     option = {"class": GPU_CLASS, "count": 4}
     template = {"namespace": "team", "name": "cards", "requests": [[option]]}
@@ -208,6 +215,17 @@ def test_devices_of_admin_access_and_shares_are_not_taken() -> None:
     assert [item["device"] for item in resource_claim_entry(claim)["devices"]] == ["held"]
 
 
+def test_snapshot_has_the_selectors_and_the_extended_resource_of_a_device_class() -> None:
+    selectors = [{"cel": {"expression": IS_H100}}, {"cel": {"expression": LARGE}}]
+    spec = {"selectors": selectors, "extendedResourceName": GPU}
+    assert device_class_entry({"metadata": {"name": "large"}, "spec": spec}) == {
+        "name": "large",
+        "extendedResource": GPU,
+        "selectors": [IS_H100, LARGE],
+    }
+    assert device_class_entry({"metadata": {"name": "any"}, "spec": {}}) == {"name": "any"}
+
+
 @pytest.mark.parametrize("name", ["deviceClasses", "resourceSlices", "resourceClaims"])
 def test_unreadable_lists_make_a_shortage_unknown(name: str) -> None:
     have = device_cluster(resource_slice("dra", 4), unreadable=[name])
@@ -231,6 +249,18 @@ def test_devices_do_not_help_jobs_excluded_by_another_rule() -> None:
     taken = device_cluster(resource_slice("dra", 4), pods=[running("x", "plugin", 2, 0)], unreadable=["resourceClaims"])
     evicts = answer(taken, job(gpus=2, priority="high"))
     assert (evicts.verdict, evicts.certain, len(evicts.victims)) == ("preempts", False, 1)
+
+
+def test_job_without_quota_waits_whether_or_not_uncounted_devices_have_room() -> None:
+    hard, used = {f"requests.{GPU}": "3"}, {f"requests.{GPU}": "2"}
+    quota = {"kind": "ResourceQuota", "metadata": {"namespace": "team", "name": "few"}, "spec": {"hard": hard}}
+    pods = [running("x", "plugin", 2, 100)]
+    have = device_cluster(resource_slice("dra", 4), pods=pods, unreadable=["resourceClaims"])
+    assert answer(have, job(gpus=2)).verdict == "unknown"
+    quotas = [{**quota, "status": {"hard": hard, "used": used}}]
+    limited = device_cluster(resource_slice("dra", 4), pods=pods, unreadable=["resourceClaims"], quotas=quotas)
+    found = answer(limited, job(gpus=2))
+    assert (found.verdict, "quota few" in found.reason) == ("fits-when-empty", True)
 
 
 def test_quota_limits_jobs_that_devices_could_run() -> None:
