@@ -9,7 +9,7 @@ import pytest
 
 from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.decision_inputs import DecisionOptions, metadata_changes
-from gpuctl.apply.state.compare import FieldOutcome, compare, same_scalar
+from gpuctl.apply.state.compare import Comparison, FieldOutcome, compare, same_scalar
 from gpuctl.apply.state.field_paths import named
 from gpuctl.apply.state.managed_fields import applied_fields, foreign_managers, owned_fields, unstated
 from gpuctl.language.settings import Settings
@@ -209,6 +209,17 @@ def test_fields_of_other_managers_are_listed_with_them() -> None:
         FieldOutcome("spec.template.spec.containers[main].env[THEIRS]", variable, None, ("meddler",)),
         FieldOutcome("spec.template.spec.nodeSelector", {"pool": "a", "zone": "b"}, {"pool": "a"}, ("meddler",)),
     ]
+
+
+def test_first_of_the_managers_stands_for_a_field() -> None:
+    assert FieldOutcome("spec.paused", True, None, ("meddler", "kueue")).manager == "meddler"
+    assert FieldOutcome("spec.paused", True, None).manager == ""
+
+
+def test_conflicts_are_told_by_their_fields() -> None:
+    held = {"spec.replicas": ["keda"], "spec.paused": ["meddler", "kueue"]}
+    assert Comparison(conflicts=held).held == "spec.paused is held by meddler and kueue; spec.replicas is held by keda"
+    assert Comparison().held == ""
 
 
 def managed(*entries: tuple[str, str, dict[str, Any], str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from fractions import Fraction
 
@@ -70,6 +71,14 @@ def amounts(sharing: str, resources: str) -> dict[str, str]:
 )
 def test_resources_of_vendors(sharing: str, resources: str, expected: dict[str, str]) -> None:
     assert amounts(sharing, resources) == expected
+
+
+@pytest.mark.parametrize("share", ["4Gi", {"memory": "100%", "cores": "25%"}], ids=["memory", "memory and cores"])
+def test_share_of_a_card_is_lifted(share: str | dict[str, str]) -> None:
+    platform = gpuctl.Source("platform.yaml", PLATFORM.format("hami"))
+    found = gpuctl.compile([platform, gpuctl.Source("a.yaml", JOB.format(f"gpu-share: {json.dumps(share)}"))])
+    (document,) = gpuctl.lift(found.objects, found.settings)
+    assert document["resources"]["gpu-share"] == share
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fault_tools.proxy import write_kubeconfig
 from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
 from gpuctl.apply.plan.decision_inputs import PendingDecision
 from gpuctl.apply.plan.object_decision import DecisionOptions, Target, decide, decide_with_answer
@@ -13,9 +16,11 @@ from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.plan.set_run import SetRun
 from gpuctl.apply.plan.workload_steps import _lasting_queue, _removed
 from gpuctl.apply.state.compare import FieldOutcome
+from gpuctl.kube.configuration import open_session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.ownership_metadata import records
+from support.byte_server import Server
 
 CLAIM = {
     "apiVersion": "v1",
@@ -38,6 +43,18 @@ def test_persistent_volume_claim_is_never_changed() -> None:
 def test_each_set_has_its_own_lease() -> None:
     run = SetRun(SetOptions("team", ("git:jobs",), PlanOptions(set_name="web")), None, None)
     assert run.lease == Key("Lease", "team", "gpuctl-set-web")
+
+
+def test_set_without_a_secret_is_new(tmp_path: Path) -> None:
+    missing = b'{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}'
+    head = b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    server = Server(head % len(missing) + missing)
+    config = write_kubeconfig(tmp_path / "c", {"server": server.url}, "token")
+    with contextlib.closing(server), contextlib.closing(open_session(kubeconfig=str(config))) as session:
+        run = SetRun.read(session, SetOptions("team", ("git:jobs",), PlanOptions(set_name="web")))
+    assert (run.parent, run.recorded) == (None, None)
+    (request,) = server.requests
+    assert request.startswith(b"GET /api/v1/namespaces/team/secrets/")
 
 
 def test_removed_labels_and_annotations_are_listed() -> None:
