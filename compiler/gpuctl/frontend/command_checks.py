@@ -53,7 +53,7 @@ def command_checks(document: Document, model: Job, settings: Settings) -> Iterat
         _dollars,
     ]
     for check in checks:
-        # Further diagnostics are only counted, and each one has to be located in the text.
+        # Each one has to be located in the text, and no more are shown; the last one makes the report say so.
         yield islice(check_pods(document, model, check), MAX_DIAGNOSTICS + 1)
     yield _beside_the_program(document, model)
 
