@@ -13,13 +13,12 @@ from gpuctl.apply.plan.quota_queue_notes import check_queue_deletions
 from gpuctl.hints import ListHint
 from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
 from gpuctl.kube.not_found import no_such
-from gpuctl.kube.scope import is_absent
+from gpuctl.kube.quota_lists import list_quota_objects
 from gpuctl.kube.session import Session
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import (
-    QUOTA_KINDS,
     RESOURCES,
     WORKLOADS,
     Key,
@@ -74,26 +73,6 @@ def plan_pool_deletion(
     return plan
 
 
-def list_quotas(session: Session, names: Iterable[str], label: str) -> dict[str, list[Object]]:
-    """Return the objects of quotas in all namespaces, by kind; if that is forbidden, in those of the users.
-
-    :param names: the users.
-    :raises ApiError: the user may not list them there either.
-    """
-
-    def read(kind: str) -> list[Object]:
-        try:
-            return session.list_objects(RESOURCES[kind], labels=label)[0]
-        except ApiError as error:
-            if is_absent(kind, error):
-                return []
-            if not error.lacks_permission:
-                raise
-        return [obj for name in names for obj in session.list_objects(RESOURCES[kind], name, labels=label)[0]]
-
-    return dict(zip(QUOTA_KINDS, session.each(read, QUOTA_KINDS), strict=True))
-
-
 def plan_quota_deletion(session: Session, names: Iterable[str], settings: Settings) -> tuple[Plan, list[str]]:
     """Plan to delete the objects of quotas, but nothing else in their namespaces; also return these namespaces.
 
@@ -104,7 +83,7 @@ def plan_quota_deletion(session: Session, names: Iterable[str], settings: Settin
     label = settings.label("quota")
     names = list(dict.fromkeys(names))
     user_of = partial(quota_user, namespace_key=settings.label("namespace"))
-    found = [obj for objects in list_quotas(session, names, label).values() for obj in objects if user_of(obj)]
+    found = [obj for objects in list_quota_objects(session, names, label).values() for obj in objects if user_of(obj)]
     users = {user_of(obj) for obj in found}
     quotas = {labels_of(obj)[label] for obj in found}
     plan = Plan()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from gpuctl.apply.plan import admin_deletion
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.hints import NAMED_NAMESPACE
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.not_found import no_such
+from gpuctl.kube.quota_lists import list_quota_objects
 from gpuctl.kube.scope import Scope
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.sentences import say
@@ -49,7 +49,7 @@ def list_quotas(reader: ReadContext, names: Sequence[str] = ()) -> Sequence[Quot
         if names and reader.scope.namespace is None:
             # If not all quotas may be listed, names are namespaces and become parts of URLs: they must be valid.
             users = list(filter(is_dns_label, names))
-            found = admin_deletion.list_quotas(reader.scope.session, users, label)
+            found = list_quota_objects(reader.scope.session, users, label)
         else:
             kinds = ("ResourceQuota", "LimitRange", "ClusterQueue")
             found = dict(zip(kinds, reader.scope.lists(kinds, labels=label), strict=True))
