@@ -168,8 +168,9 @@ def test_dry_run_of_every_write_changes_nothing(served: Served, plane: ControlPl
     )
     assert answer["message"].startswith("试运行：")
     assert "它的 Pod 会结束" in answer["message"]
-    audited = [line for line in served.get("/audit", pageSize=1000)["items"] if "busy" in json.dumps(line["objects"])]
-    assert [line["action"] for line in audited] == ["POST /api/v1/jobs"]
+    lines = served.get("/audit", pageSize=1000, namespace=world.namespace)["items"]
+    audited = [line["action"] for line in lines if "busy" in json.dumps(line["objects"])]
+    assert audited == ["POST /api/v1/jobs"]
 
 
 @pytest.mark.parametrize(
