@@ -59,6 +59,8 @@ def test_page_sends_no_request_while_its_user_logs_out(visit: Visit) -> None:
     page = visit.log_in("vera").page
     visit.open("/nodes")
     page.get_by_role("heading", name="Nodes").wait_for()
+    # A request that was sent before the logout may be answered after it.
+    page.wait_for_load_state("networkidle")
 
     def slowly(route: Any) -> None:
         answer = route.fetch()
@@ -66,7 +68,8 @@ def test_page_sends_no_request_while_its_user_logs_out(visit: Visit) -> None:
         route.fulfill(response=answer)
 
     page.route("**/console/session", slowly)
-    page.evaluate("setTimeout(() => document.querySelector('.age button').click(), 700)")
+    refresh = "setTimeout(() => document.querySelector('.age button').click(), 500)"
+    page.evaluate(f"addEventListener('click', () => {refresh}, {{once: true}})")
     page.click("text=Log out")
     page.wait_for_selector("#token")
     assert page.get_by_text("Your session has ended.").count() == 0
