@@ -106,6 +106,16 @@ def test_change_of_a_masked_value_is_marked() -> None:
     assert masked_pair(one, two)[1] == {"env": [{"name": "TOKEN", "value": CHANGED}]}
 
 
+def test_changed_secret_is_found_by_its_name_in_a_shorter_list() -> None:
+    mode = {"name": "MODE", "value": "fast"}
+    old, new = masked_pair(
+        [mode, {"name": "TOKEN", "value": "a-secret"}],
+        [{"name": "TOKEN", "value": "b-secret"}],
+    )
+    assert old == [mode, {"name": "TOKEN", "value": MASK}]
+    assert new == [{"name": "TOKEN", "value": CHANGED}]
+
+
 def test_yaml_lines_are_masked() -> None:
     text = "env:\n- name: HF_TOKEN\n  value: hunter2\n- name: OTHER\n  value: x\nargs:\n- --password\n- hunter2\n- y\n"
     lines = masked_lines(text + f"key: |\n  {PEM}\n".replace("\n", "\n  "))
