@@ -184,3 +184,12 @@ def test_policy_believes_only_recent_lines(line: Any, last: float | None, unknow
 @pytest.mark.parametrize("text", ["", "\n", "{", "step 12", "[" * 100_000])
 def test_policy_rejects_other_lines(text: str) -> None:
     assert parse_activity(text, NOW).unknown == "its container gpuctl-activity has reported nothing yet"
+
+
+def test_limits_of_a_notebook_are_lifted() -> None:
+    limits = {"stop_after": "2h", "max_lifetime": "3d"}
+    document = {"kind": "notebook", "version": "v0.1", "job": {"name": "lab"}, "notebook": limits}
+    document |= {"environment": {"image": "jupyter:v1"}}
+    found = gpuctl.compile(gpuctl.Source("lab.yaml", json.dumps(document)))
+    (lifted,) = gpuctl.lift(found.objects, found.settings)
+    assert lifted["notebook"] == limits
