@@ -93,8 +93,8 @@ def command(
             output,
         )
     documents = documents_of(compiling, inputs)
-    invocation = Invocation(connection, as_json=output == "json")
-    with service_change(invocation, refusal=UNDETERMINED) as by_service:
+    invocation = Invocation(connection, as_json=output == "json", refusal=UNDETERMINED)
+    with service_change(invocation) as by_service:
         if by_service is not None:
             plan = apply_by_service(
                 by_service.service, documents, planning, RunOptions(), by_service.callbacks, preview=True
@@ -103,10 +103,10 @@ def command(
         # A service's steps carry the objects to show, so the keys are not used.
         show_difference(plan, records(Settings()), output)
         return difference_code(plan)
-    documents, names = chosen_clusters(documents, invocation, refusal=UNDETERMINED)
+    documents, names = chosen_clusters(documents, invocation)
     if len(names) > 1:
         return _with_each(names, documents, planning, invocation, output)
-    with cluster_change(invocation, refusal=UNDETERMINED, cluster=documents.cluster) as (session, callbacks):
+    with cluster_change(invocation, cluster=documents.cluster) as (session, callbacks):
         wanted = request_for(session, documents, planning, callbacks)
         plan = preview_request(session, wanted, callbacks)
     show_difference(plan, wanted.request.keys, output)
@@ -117,7 +117,7 @@ def _with_each(
     names: Sequence[str], documents: DocumentOptions, planning: PlanOptions, invocation: Invocation, output: str
 ) -> int:
     """Print what apply would do on each of several clusters."""
-    with multi_cluster_change(names, invocation, refusal=UNDETERMINED) as clusters:
+    with multi_cluster_change(names, invocation) as clusters:
         clusters.plan(
             documents, lambda session, own, callbacks: prepare_apply(session, own, planning, RunOptions(), callbacks)
         )

@@ -70,7 +70,7 @@ def command(
     output = "json" if as_json else output
     report = _compared(
         documents_of(compiling, inputs),
-        Invocation(connection, as_json=output == "json"),
+        Invocation(connection, as_json=output == "json", refusal=UNDETERMINED),
     )
     _show(report, output)
     if webhook and (report.drift.objects or report.drift.problems):
@@ -86,17 +86,14 @@ def _compared(documents: DocumentOptions, invocation: Invocation) -> DriftReport
     if inputs and inputs[0].startswith(_GIT):
         reference, *inputs = inputs
         inputs = inputs or ["."]
-        with revision_errors(), cluster_errors(as_json=invocation.as_json, refusal=UNDETERMINED, of_plan=False):
+        with revision_errors(), cluster_errors(as_json=invocation.as_json, refusal=invocation.refusal, of_plan=False):
             documents, revision = documents_at(reference.removeprefix(_GIT), inputs, documents)
     elif not inputs:
         raise click.UsageError("Name a file, a directory, or git:REF: `gpuctl drift jobs`")
-    documents, names = chosen_clusters(documents, invocation, refusal=UNDETERMINED)
+    documents, names = chosen_clusters(documents, invocation)
     if len(names) > 1:
         raise click.UsageError(f"`gpuctl drift` compares one cluster: give --cluster one of {', '.join(names)}")
-    with cluster_change(invocation, refusal=UNDETERMINED, of_plan=False, cluster=documents.cluster) as (
-        session,
-        callbacks,
-    ):
+    with cluster_change(invocation, of_plan=False, cluster=documents.cluster) as (session, callbacks):
         return drift_of(session, documents, callbacks, revision=revision, inputs=inputs)
 
 

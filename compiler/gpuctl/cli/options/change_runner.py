@@ -31,12 +31,13 @@ from gpuctl.usecases.service.service_client import ServiceClient
 
 
 class Invocation(NamedTuple):
-    """The options of a command that changes a cluster. ``timeout``: seconds."""
+    """The options of a command that changes a cluster. ``timeout``: seconds. ``refusal``: exit code of a refusal."""
 
     connection: ConnectionOptions
     yes: bool = False
     as_json: bool = False
     timeout: float = RunOptions.timeout
+    refusal: int = 1
 
 
 yes_option = click.option("-y", "--yes", is_flag=True, help="Confirm all questions.")
@@ -83,10 +84,10 @@ def show_outcome(plan: Plan, invocation: Invocation, dry_run: str | None) -> int
 
 
 @contextlib.contextmanager
-def service_change(invocation: Invocation, *, refusal: int = 1, of_plan: bool = True) -> Iterator[ServiceTarget | None]:
+def service_change(invocation: Invocation, *, of_plan: bool = True) -> Iterator[ServiceTarget | None]:
     """Connect to the selected service; None if the command works on a cluster. See :func:`cluster_change`."""
     progress = Progress()
-    with cluster_errors(as_json=invocation.as_json, refusal=refusal, of_plan=of_plan):
+    with cluster_errors(as_json=invocation.as_json, refusal=invocation.refusal, of_plan=of_plan):
         service = selected_service(invocation.connection)
         if service is None:
             yield None
@@ -100,14 +101,14 @@ def service_change(invocation: Invocation, *, refusal: int = 1, of_plan: bool = 
 
 @contextlib.contextmanager
 def cluster_change(
-    invocation: Invocation, *, refusal: int = 1, of_plan: bool = True, cluster: str | None = None
+    invocation: Invocation, *, of_plan: bool = True, cluster: str | None = None
 ) -> Iterator[ClusterTarget]:
     """Connect to the cluster, and turn failures into messages and exit codes as :func:`cluster_errors` does.
 
     :param cluster: the cluster that the documents name; default: that of ``--cluster``.
     """
     progress = Progress()
-    with cluster_errors(as_json=invocation.as_json, refusal=refusal, of_plan=of_plan):
+    with cluster_errors(as_json=invocation.as_json, refusal=invocation.refusal, of_plan=of_plan):
         session = open_cluster(invocation.connection, changes=True, cluster=cluster)
         if cluster is not None:
             set_current_cluster(cluster)

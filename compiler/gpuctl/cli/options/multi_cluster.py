@@ -29,15 +29,13 @@ from gpuctl.usecases.documents.change_options import DocumentOptions
 from gpuctl.usecases.documents.document_placement import clusters_of_documents, with_buffered_input
 
 
-def chosen_clusters(
-    documents: DocumentOptions, invocation: Invocation, *, refusal: int = 1
-) -> tuple[DocumentOptions, tuple[str, ...]]:
+def chosen_clusters(documents: DocumentOptions, invocation: Invocation) -> tuple[DocumentOptions, tuple[str, ...]]:
     """Return the clusters that documents are for: those of ``--cluster``, else those that the documents name.
 
     :returns: the documents, limited to the cluster if there is one, with standard input read if there are several; and
     the names of the clusters.
     """
-    with cluster_errors(as_json=invocation.as_json, refusal=refusal):
+    with cluster_errors(as_json=invocation.as_json, refusal=invocation.refusal):
         return _chosen(documents)
 
 
@@ -140,11 +138,9 @@ class MultiClusterChange:
 
 
 @contextlib.contextmanager
-def multi_cluster_change(
-    names: Sequence[str], invocation: Invocation, *, refusal: int = 1
-) -> Iterator[MultiClusterChange]:
+def multi_cluster_change(names: Sequence[str], invocation: Invocation) -> Iterator[MultiClusterChange]:
     """Yield the plans for several clusters, and turn failures into messages and exit codes."""
-    with cluster_errors(as_json=invocation.as_json, refusal=refusal):
+    with cluster_errors(as_json=invocation.as_json, refusal=invocation.refusal):
         found = MultiClusterChange(names, invocation, Progress())
         try:
             yield found
