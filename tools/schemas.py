@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / "compiler"))
 from gpuctl.language.fields import Block  # noqa: E402
 from gpuctl.language.json_schema import combined_schema, schema_of, to_json  # noqa: E402
 from gpuctl.language.kinds import KINDS, model_of  # noqa: E402
-from gpuctl.language.reference import FieldEntry, fields_of, in_yaml  # noqa: E402
+from gpuctl.language.reference import FieldEntry, description_of, fields_of, in_yaml  # noqa: E402
 from gpuctl.language.translation_files import chinese_reference  # noqa: E402
 
 Words = Callable[[str], str]
@@ -105,7 +105,7 @@ def reference(switch: str = ENGLISH, words: Words = str) -> str:
     parts = [introduction.format(switch=switch, kinds=kinds)]
     documented: dict[type[Block], str] = {}
     for kind in KINDS:
-        parts.append(f"## {kind}\n\n{words(_flowed(model_of(kind).__doc__ or ''))}\n")
+        parts.append(f"## {kind}\n\n{words(description_of(model_of(kind)))}\n")
         parts.append(_table(fields_of(kind), documented, words))
         parts += _blocks(kind, fields_of(kind), documented, words)
     return "\n".join(parts)
@@ -131,7 +131,7 @@ def _blocks(kind: str, fields: Sequence[FieldEntry], documented: dict[type[Block
         if block is None or documented[block] != _heading(entry):
             continue
         below = fields_of(kind, entry.path)
-        yield f"### {_heading(entry)}\n\n{words(_flowed(block.__doc__ or ''))}\n"
+        yield f"### {_heading(entry)}\n\n{words(description_of(block))}\n"
         yield _table(below, documented, words)
         yield from _blocks(kind, below, documented, words)
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from gpuctl.language.fields import Block, Scalar
 from gpuctl.language.kinds import KINDS, WORKLOADS, model_of
-from gpuctl.language.reference import ITEM, USER_KEY, names_of
+from gpuctl.language.reference import ITEM, USER_KEY, description_of, names_of
 from gpuctl.language.schema_rules import BLOCK_RULES, NUMERIC_KEY, TEMPLATE, TEXT_RULES, BlockRule
 from gpuctl.language.spelling import spelling_pattern
 from gpuctl.language.value_forms import SingleValue, ValueForm, form_of, keys_of, type_name
@@ -134,7 +134,7 @@ class _Builder:
             # Rules between fields hold for the document with the profile, not for the profile.
             rules += [_rule(rule) for rule in BLOCK_RULES.get(model, ())]
         schema = {
-            "description": " ".join((model.__doc__ or "").split()),
+            "description": description_of(model),
             "type": "object",
             "properties": properties,
             "patternProperties": patterns,

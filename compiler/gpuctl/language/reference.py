@@ -23,6 +23,11 @@ ITEM, USER_KEY = "[]", "NAME"
 """Path steps that are not keys: an item of a list, and a name that the user chooses."""
 
 
+def description_of(model: type[Block]) -> str:
+    """Return the docstring of a block on one line: before Python 3.13 its lines are indented."""
+    return " ".join((model.__doc__ or "").split())
+
+
 @dataclass(frozen=True)
 class FieldEntry:
     """A field: the kind of its document, its canonical path, and its description in the model.

@@ -17,6 +17,7 @@ from gpuctl.language.kinds import KINDS, model_of
 from gpuctl.language.reference import (
     ITEM,
     USER_KEY,
+    description_of,
     entries,
     fields_of,
     first_sentence,
@@ -130,11 +131,7 @@ def _cause(topic: str, language: str) -> bool:
 
 def kinds(texts: Texts) -> Iterator[tuple[str, str]]:
     """Return each kind of document and the first sentence about it."""
-    return ((kind, first_sentence(_translated(_about(kind), texts))) for kind in KINDS)
-
-
-def _about(kind: str) -> str:
-    return " ".join((model_of(kind).__doc__ or "").split())
+    return ((kind, first_sentence(_translated(description_of(model_of(kind)), texts))) for kind in KINDS)
 
 
 def _kinds(texts: Texts) -> int:
@@ -157,7 +154,7 @@ def _kinds(texts: Texts) -> int:
 
 def _kind(kind: str, matches: Sequence[Match], texts: Texts) -> int:
     _print_heading(kind)
-    _print_text(_translated(_about(kind), texts))
+    _print_text(_translated(description_of(model_of(kind)), texts))
     names = names_of(kind)
     if len(names) > 1:
         _print_text(say("Also called {names}.", names=list(names[1:])))
