@@ -122,9 +122,10 @@ def lift_autoscaling(context: Context, scaler: Object) -> dict[str, Any]:
         behavior = spec.get("advanced", {}).get("horizontalPodAutoscalerConfig", {}).get("behavior", {})
     else:
         metrics = spec.get("metrics", [])
-        for number, metric in enumerate(metrics):
+        names = [metric["pods"]["metric"]["name"] if metric["type"] == "Pods" else None for metric in metrics]
+        for number, (name, metric) in enumerate(zip(names, metrics, strict=True), 1):
             # Of two metrics of pods with one name, the first is the user's: the memory of GPUs is the last one.
-            is_own = any(_names_alike(metric, other) for other in metrics[number + 1 :])
+            is_own = name is not None and name in names[number:]
             scaling |= _lifted_own_metric(metric) if is_own else _lifted_metric(context, metric)
         behavior = spec.get("behavior", {})
     for direction, field in _DIRECTIONS:
@@ -160,9 +161,3 @@ def _lifted_own_metric(metric: Object) -> dict[str, Any]:
         return {"metric": {"name": name, "external": True, "target": target}}
     source = metric["pods"]
     return {"metric": {"name": source["metric"]["name"], "target": source["target"]["averageValue"]}}
-
-
-def _names_alike(one: Object, other: Object) -> bool:
-    """Return True for two metrics of pods with the same name."""
-    names = [metric["pods"]["metric"]["name"] for metric in (one, other) if metric["type"] == "Pods"]
-    return len(names) == 2 and names[0] == names[1]
