@@ -23,7 +23,7 @@ from gpuctl.hints import ADOPT_OBJECT, Surface, set_request_surface
 from gpuctl.kube.api_errors import api_error
 from gpuctl.kube.not_found import no_such
 from gpuctl.language.sentences import Translation, say, set_translation
-from gpuctl.language.translation_files import chinese_sentences
+from gpuctl.language.translation_files import chinese_sentences, sentences_in
 from gpuctl.objects.api_resources import Key
 from gpuctl_server.access.rights import AccessRequest, Rights
 from gpuctl_server.content_negotiation import wants_chinese
@@ -271,12 +271,9 @@ TRAINING = "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: 
 def test_diagnostics_follow_the_language(line: str, english: str, chinese_text: str) -> None:
     """Validators are cached; a text of another language never comes from a cache."""
     sources = [Source("job.yaml", TRAINING + line)]
-    for translation, message in ((None, english), (Translation(chinese_sentences()), chinese_text)) * 2:
-        set_translation(translation)
-        try:
+    for language, message in (("en", english), ("zh", chinese_text)) * 2:
+        with sentences_in(language):
             found = [text for item in gpuctl.compile(sources).diagnostics for text in (item.message, item.hint)]
-        finally:
-            set_translation(None)
         assert message in found, found
 
 

@@ -13,8 +13,7 @@ import gpuctl
 from gpuctl.frontend.codes import CODES, CodeRule
 from gpuctl.frontend.codes.code_translations import TEXTS, chinese_texts
 from gpuctl.frontend.diagnostics import Severity
-from gpuctl.language.sentences import Translation, set_translation
-from gpuctl.language.translation_files import chinese_sentences
+from gpuctl.language.translation_files import sentences_in
 
 PACKAGE = Path(gpuctl.__file__).parent
 MARK = "  #!"
@@ -54,11 +53,8 @@ def _compiled(rule: CodeRule, directory: Path) -> gpuctl.Compilation:
 @pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.code)
 def test_example_has_chinese_diagnostics(rule: CodeRule, tmp_path: Path) -> None:
     """Every message, hint and role of a related place is translated, whatever it is composed of."""
-    set_translation(Translation(chinese_sentences()))
-    try:
+    with sentences_in("zh"):
         found = [item for item in _compiled(rule, tmp_path).diagnostics if item.code == rule.code]
-    finally:
-        set_translation(None)
     for item in found:
         for text in (item.message, item.hint or "", *(related.message for related in item.related)):
             assert not translations.ENGLISH.search(re.sub(r"`[^`]*`|\[.*\]", "", text)), text
