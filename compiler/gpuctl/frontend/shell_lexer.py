@@ -30,7 +30,7 @@ class ShellWord(NamedTuple):
 
 
 class ShellToken(NamedTuple):
-    """A word or an operator. ``word`` is None for an operator."""
+    """A part of a command line: a word, or an operator such as `&&`, which has no ``word``."""
 
     text: str
     word: ShellWord | None = None

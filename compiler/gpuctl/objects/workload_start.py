@@ -1,4 +1,4 @@
-"""Whether a live workload has started."""
+"""The start of workloads: all pods ready, and nothing left to wait for."""
 
 from __future__ import annotations
 

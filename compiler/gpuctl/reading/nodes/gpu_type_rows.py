@@ -11,9 +11,7 @@ from gpuctl.reading.nodes.node_rows import NodeDetails
 
 @dataclass(frozen=True)
 class GpuType:
-    """A GPU type, its numbers of GPUs, and its nodes and pools. ``used`` and ``free`` are None without a right to read
-    pods.
-    """
+    """The GPUs of one type: their numbers, nodes and pools. Their use is unknown (None) if pods may not be read."""
 
     name: str
     vendors: tuple[str, ...]
