@@ -198,6 +198,7 @@ PATCH = st.one_of(
     st.just({"terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst", "securityContext": {}}),
     st.just({"tolerations": [{"key": "a", "operator": "Exists"}], "nodeSelector": {"zone": "b"}}),
     st.just({"containers": [{"name": "main", "env": [{"name": "Z", "value": "1"}]}, {"name": "side", "image": "s:1"}]}),
+    st.just({"containers": [{"name": "side", "image": "s:1", "args": ["{{{{job.name}}", "{{ messages }}"]}]}),
     st.just({"securityContext": {"fsGroup": 5}, "terminationGracePeriodSeconds": 60}),
     st.just({"volumes": [{"name": "extra", "emptyDir": {}}], "initContainers": [{"name": "i", "image": "i:1"}]}),
     st.just(
@@ -391,11 +392,37 @@ SAME_METRIC = {
     },
 }
 
+# The user's variable has the name of one that gpuctl adds to such a command, and a value that looks like a template.
+OWN_TORCHRUN = {
+    "kind": "training",
+    "version": "v0.1",
+    "job": {"name": "a"},
+    "environment": {"image": "registry.example.com/app:v1"},
+    "roles": [
+        {
+            "name": "a",
+            "nodes": 2,
+            "command": ["llamafactory-cli", "train"],
+            "env": [{"name": "FORCE_TORCHRUN", "value": "{{{{model.name}}"}],
+        }
+    ],
+}
+
+BRACES_IN_PATCH = {
+    "kind": "compute",
+    "version": "v0.1",
+    "job": {"name": "a"},
+    "environment": {"image": "registry.example.com/app:v1"},
+    "podPatch": {"containers": [{"name": "side", "image": "s:1", "args": ["{{{{job.name}}"]}]},
+}
+
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 @examples(120)
 @given(document=workload())
 @example(document=SAME_METRIC)
+@example(document=OWN_TORCHRUN)
+@example(document=BRACES_IN_PATCH)
 def test_lifted_workloads_compile_to_the_same_objects(platform: str, document: dict[str, Any]) -> None:
     resources = document.get("resources", {})
     for field in _NOT_SERVED[platform == "devices"]:

@@ -25,6 +25,7 @@ from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.linker import link
 from gpuctl.frontend.source import Source
+from gpuctl.frontend.templates import escape_document
 from gpuctl.frontend.yaml_reader import read
 from gpuctl.language.device_drivers import class_limit
 from gpuctl.language.mig_profiles import profile_of
@@ -168,7 +169,7 @@ def _lift_workload(context: Context, obj: Object, ours: Sequence[Object]) -> Dat
                 patch = _without_defaults(patch)
             _remove_implied_dns(patch, pod_spec(obj))
             if patch:
-                data["podPatch"] = patch
+                data |= escape_document({"podPatch": patch})
     return data
 
 

@@ -22,6 +22,7 @@ from gpuctl.backend.pod_placement import type_expressions
 from gpuctl.backend.pod_security import NOTEBOOK_GROUP, lift_security
 from gpuctl.backend.pod_topology import lift_topology
 from gpuctl.backend.pod_volumes import MODEL_CACHE, default_shm
+from gpuctl.backend.rendezvous import has_torchrun
 from gpuctl.backend.service_objects import lift_port
 from gpuctl.backend.variables import lift_sources, lift_variables
 from gpuctl.frontend.platform_restrictions import ELASTIC_ENV, GROUP_ENV, MODEL_ENV, RESERVED_ENV
@@ -272,8 +273,6 @@ class LiftedWorkload:
         ours = set(RESERVED_ENV | self.role_variables) if self.kind == "training" else set()
         if node_bounds(self.job) is not None:
             ours |= ELASTIC_ENV
-        if self.torchrun_is_ours and self.kind == "training":
-            ours.add("FORCE_TORCHRUN")
         if self.kind == "inference":
             ours |= {name for name, field in MODEL_ENV.items() if self._annotation(f"model-{field}") is not None}
         if self.obj["kind"] == "LeaderWorkerSet":
@@ -283,11 +282,14 @@ class LiftedWorkload:
             values |= self.rdma.env
         if self._model().get("cache"):
             values["HF_HOME"] = MODEL_CACHE
+        variables = self.container.get("env", [])
+        if self.torchrun_is_ours and has_torchrun(variables):
+            values["FORCE_TORCHRUN"] = "1"
 
         def is_ours(item: Object) -> bool:
             return item["name"] in ours or bool(values.get(item["name"], object()) == item.get("value"))
 
-        return lift_variables(dropwhile(is_ours, self.container.get("env", [])))
+        return lift_variables(dropwhile(is_ours, variables))
 
     def _resources(self) -> Data:
         resources: Data = {"pool": self.labels.get(self.context.label("pool"), DEFAULT_POOL)}

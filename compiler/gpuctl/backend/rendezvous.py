@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import identity_labels, metadata, selector
@@ -117,6 +118,12 @@ def needs_torchrun(model: TrainingDocument) -> bool:
         return False
     deepspeed = any(word.partition("=")[0] == "--deepspeed" for word in words)
     return model.resources.gpu > 1 or model.resources.max_nodes > 1 or deepspeed
+
+
+def has_torchrun(variables: Sequence[Object]) -> bool:
+    """Return True if a container's variables have FORCE_TORCHRUN where :func:`environment` adds it: last of its own."""
+    before = {later["name"]: item["name"] for item, later in pairwise(variables)}
+    return before.get("FORCE_TORCHRUN") in ("PET_MASTER_PORT", "PET_MAX_RESTARTS")
 
 
 def headless_service(context: Context, document: Document, model: TrainingDocument, name: str) -> Object:
