@@ -81,17 +81,20 @@ def _memory(value: str) -> str:
     _positive_quantity(value)
     # 4 MiB is the lowest memory limit that container runtimes accept (runc; containerd with systemd: 6 MiB).
     if amount < 4 * 2**20:
-        unit = "bytes" if amount >= 1 else "of a byte"
-        number = value if amount >= 1 else "a fraction"
+        if amount >= 1:
+            message = say(
+                "`{value}` is {number:byte}; no container starts with less than 4Mi of memory",
+                value=value,
+                number=int(amount),
+            )
+        else:
+            message = say(
+                "`{value}` is a fraction of a byte; no container starts with less than 4Mi of memory", value=value
+            )
         digits = re.match(r"\d+", value)
         raise field_error(
             "GPU208",
-            say(
-                "`{value}` is {number} {unit}; no container starts with less than 4Mi of memory",
-                value=value,
-                number=number,
-                unit=unit,
-            ),
+            message,
             say("did you mean `{name}`?", name=f"{digits[0]}Gi") if digits else None,
         )
     return value
