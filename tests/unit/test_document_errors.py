@@ -174,6 +174,25 @@ def test_shell_variable_in_image_is_rejected_with_hint(image: str) -> None:
     assert error.hint.startswith("gpuctl reads no variables of the shell: write the value, or `envsubst")
 
 
+@pytest.mark.parametrize(("version", "codes"), [("1.29", ["GPU443"]), ("1.30", [])])
+def test_drain_needs_the_kubernetes_version_whose_hooks_sleep(version: str, codes: list[str]) -> None:
+    platform = gpuctl.Source("platform.yaml", f'kind: platform\nversion: v0.1\nkubernetes: {{version: "{version}"}}\n')
+    text = (
+        "kind: inference\nversion: v0.1\njob: {name: a}\nenvironment: {image: 'app:1', command: [serve]}\n"
+        "resources: {cpu: 1, memory: 1Gi}\nservice: {port: 8000, drain: 30s}\n"
+    )
+    found = gpuctl.compile(gpuctl.Source("job.yaml", text), platform=platform).diagnostics
+    assert [item.code for item in found if item.severity is Severity.ERROR] == codes
+
+
+def test_full_width_character_after_a_line_separator_has_its_own_line() -> None:
+    """U+2028 ends no line of YAML 1.2, nor of an editor."""
+    text = 'kind: training\nversion: v0.1\njob: {name: "a\u2028b"}\nresources: {cpu: ３２\n'
+    (error,) = gpuctl.compile(gpuctl.Source("job.yaml", text)).diagnostics
+    assert error.span is not None
+    assert (error.code, error.span.line, error.span.column) == ("GPU014", 4, 18)
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity, SourceSpan
+from gpuctl.frontend.source import lines_of
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, Chunk, RawDocument, YamlNode
 from gpuctl.language.display_text import shorten
 from gpuctl.language.sentences import Sentence, Template, say
@@ -74,7 +75,7 @@ def syntax_error_at(chunk: Chunk, error: Diagnostic) -> Diagnostic:
     """
     spans = [error.span, *(related.span for related in error.related)]
     numbers = {span.line - 1 - chunk.first_line for span in spans if span is not None}
-    lines = chunk.text.splitlines()
+    lines = lines_of(chunk.text)
     for number in sorted({*numbers, *(number - 1 for number in numbers)}, reverse=True):
         line = lines[number] if 0 <= number < len(lines) else ""
         for column in _unquoted(line):

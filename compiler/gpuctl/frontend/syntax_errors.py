@@ -117,7 +117,8 @@ def syntax_error(chunk: Chunk, error: yaml.MarkedYAMLError) -> Diagnostic:
     """Return the diagnostic for an error of libyaml."""
     problem = str(error.problem or error.context or "not YAML")
     mark = error.problem_mark or error.context_mark
-    line, column = (mark.line, mark.column) if mark is not None else (0, 0)
+    assert mark is not None, "libyaml gives each of its errors a place"
+    line, column = mark.line, mark.column
     lines = lines_of(chunk.text)
     character = lines[line][column] if line < len(lines) and column < len(lines[line]) else ""
     code, hint = "GPU004", say("check the line and the one above it")
