@@ -100,6 +100,10 @@ def test_basic_plane_characters_round_trip() -> None:
         assert read_ruamel(text) == obj
 
 
+def test_json_shows_chinese_text() -> None:
+    assert '"text": "中文"' in emit_json([{"text": "中文"}])
+
+
 @PLENTY
 @given(st.lists(OBJECTS, max_size=4))
 def test_streams_round_trip(objects: list[dict[str, Any]]) -> None:

@@ -468,6 +468,21 @@ def test_workdir_sources_are_lifted_from_fields(source: dict[str, Any]) -> None:
     assert lifted["storage"]["workdirs"] == [workdir]
 
 
+@pytest.mark.parametrize("types", ["A100", ["A100", "H100"]])
+@pytest.mark.parametrize("platform", ["none", "claims"])
+def test_gpu_types_are_lifted_from_fields(platform: str, types: str | list[str]) -> None:
+    document = {
+        "kind": "training",
+        "version": "v0.1",
+        "job": {"name": "train"},
+        "environment": {"image": "app:v1", "command": ["run"]},
+        "resources": {"gpu": 1, "gpu-type": types},
+    }
+    result = compiled(document, platform)
+    (lifted,) = lift(result.objects, result.settings, use_annotation=False)
+    assert lifted["resources"]["gpu-type"] == types
+
+
 def test_mounts_are_lifted_from_fields() -> None:
     items = [{"key": "a", "path": "b/c", "mode": "0400"}, {"key": "d"}]
     mounts = [{"path": "/etc/app", "configMap": "settings", "items": items, "mode": "0444"}]

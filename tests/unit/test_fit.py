@@ -450,6 +450,13 @@ def test_bound_volume_restricts_the_nodes() -> None:
             job(gpus=4),
             "free 1 nvidia.com/gpu on b",
         ),
+        # The node has just enough free CPU.
+        (
+            [node("a")],
+            [running("x", "a", 6, 20, requests={"cpu": "28"})],
+            job(gpus=4, amounts={"cpu": "4"}),
+            "free 2 nvidia.com/gpu on a",
+        ),
         ([node("a"), node("b", 4)], [], job(gpus=5, pods=2), "ask for 4 nvidia.com/gpu per pod instead of 5"),
         ([node("a", 1)], [], job(gpus=1, pods=3), "run 1 pod instead of 3"),
         ([node("a", 2)], [], job(gpus=1, pods=3), "run 2 pods instead of 3"),
@@ -460,6 +467,15 @@ def test_smallest_change_that_makes_a_job_fit(
     nodes: list[Object], pods: list[Object], wanted: Object, change: str | None
 ) -> None:
     assert answer(cluster(nodes, pods), wanted).change == change
+
+
+@pytest.mark.parametrize(("nodes", "certain"), [(100, True), (101, False)])
+def test_scheduler_examines_only_some_of_more_than_100_candidates(nodes: int, certain: bool) -> None:
+    """One pod is cheaper to evict than all others."""
+    names = [f"n{number}" for number in range(nodes)]
+    pods = [running(f"on-{name}", name, 8, 0 if name == "n50" else 5) for name in names]
+    found = answer(cluster([node(name) for name in names], pods), job(gpus=8, priority="high"))
+    assert (found.verdict, found.certain, found.victims[0].pod.name) == ("preempts", certain, "on-n50")
 
 
 def test_report_of_a_shortage() -> None:

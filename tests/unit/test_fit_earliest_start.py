@@ -107,6 +107,12 @@ def test_deadlines_of_jobs_jobsets_and_bare_pods_give_an_opening(pod: Object, ha
     assert found.opening.at == "2026-01-01T01:00:00Z"
 
 
+def test_no_opening_if_the_ends_do_not_make_enough_room() -> None:
+    pods = [pod_with_deadline("old", "a", 4, "01:00:00"), running("forever", "a", 1, 200)]
+    found = answer(pods, job(gpus=8), nodes="a", jobs=final_jobs("old"))
+    assert (found.verdict, found.opening) == ("fits-when-empty", None)
+
+
 def test_competing_pods_and_queues_leave_the_opening_unknown() -> None:
     pods, jobs = [pod_with_deadline("old", "a", 8, "01:00:00")], final_jobs("old")
     assert answer([*pods, waiting("other", 8, 100)], job(), nodes="a", jobs=jobs).opening is None

@@ -80,9 +80,14 @@ def test_not_ready_node_helps_jobs_with_topology_rules() -> None:
         assert found.reason == "node b is not ready yet (taint node.kubernetes.io/not-ready)"
 
 
-def test_not_ready_node_with_another_taint_never_fits() -> None:
-    found = answer([node("a", taints=[NOT_READY, {"key": "team", "effect": "NoSchedule"}])], job())
-    assert found.verdict == "never"
+def test_not_ready_node_with_another_taint_fits_a_job_that_tolerates_it() -> None:
+    nodes = [node("a", taints=[NOT_READY, {"key": "team", "effect": "NoSchedule"}])]
+    assert answer(nodes, job()).verdict == "never"
+    found = answer(nodes, job(tolerations=[{"key": "team", "operator": "Exists"}]))
+    assert (found.verdict, found.reason) == (
+        "fits-when-empty",
+        "node a is not ready yet (taint node.kubernetes.io/not-ready)",
+    )
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,20 @@ def test_recreated_pod_evicts_other_pods() -> None:
     assert answers[0].verdict == "fits-when-empty"
 
 
+def test_recreated_pod_takes_room_that_a_later_one_frees() -> None:
+    """``polite`` evicts nothing. ``other``, as important and tried after it, evicts ``w``, whose node has room for both."""
+    classes = [*CLASSES, {"name": "never", "value": 50, "preemptionPolicy": "Never"}]
+    other = {"owner": {"group": "apps", "kind": "Deployment", "name": "other"}, "priorityClass": "mid"}
+    pods = [
+        running("polite", "a", 4, 50, priorityClass="never", **BY_DEPLOYMENT),
+        running("other", "a", 4, 50, **other),
+        running("w", "b", 8, 0),
+    ]
+    small = job("late", gpus=4, priority="low")
+    *_, late = fit(cluster(TWO_NODES, pods, priority_classes=classes), [BOSS, small])
+    assert (late.verdict, late.balance.free[GPU]) == ("fits-when-empty", 0)
+
+
 def test_recreated_pod_makes_other_jobs_uncertain() -> None:
     """``free`` fits wherever ``boss`` goes. But the new pod of ``x`` may take its node first, and be evicted again."""
     same = job("free", gpus=8, priority="high", **ON_B)

@@ -49,6 +49,13 @@ def test_document_of_more_than_250000_values_is_an_error(long: str) -> None:
     ]
 
 
+def test_only_values_count_as_values() -> None:
+    """An empty list at the end of each of 100,000 entries is a value, its end is none: events are no measure."""
+    long = "x:\n" + "- []\n" * 100_000 + "y: [" + "a, " * 49_000 + "]\n"
+    result = gpuctl.compile(gpuctl.Source("a.yaml", f"kind: training\nversion: v0.1\n{long}"))
+    assert "GPU003" not in {item.code for item in result.diagnostics}
+
+
 def test_pool_of_20000_nodes_is_read() -> None:
     long = "kind: pool\nversion: v0.1\nmetadata: {name: p}\nnodes:\n" + "".join(
         f"  n{number}: {{gpu-type: a}}\n" for number in range(20_000)

@@ -38,6 +38,15 @@ def test_replaced_job_releases_its_own_quota() -> None:
     assert verdict(have, job("new", "team", 4)) == ("fits", True)
 
 
+def test_waiting_job_may_take_the_quota_that_a_replaced_job_releases() -> None:
+    have = snapshot(
+        world(queue("team", 2)),
+        workload("new", "team", 2, since="2025-01-01T00:00:00Z"),
+        workload("old", "team", 2),
+    )
+    assert verdict(have, job("new", "team", 2)) == ("fits-when-empty", False)
+
+
 def test_queue_borrows_from_its_cohort() -> None:
     two = world(queue("one", 2, cohortName="lab"), queue("two", 3, cohortName="lab"))
     assert verdict(snapshot(two), job("new", "one", 5)) == ("fits", True)
