@@ -22,8 +22,13 @@ pytest.register_assert_rewrite("fault_tools.expectations")
 
 _ON_A_CLUSTER = frozenset({"cluster", "faults", "service", "usage"})
 
-# Other programs share the machine: a slow draw is no failure.
-settings.register_profile("shared-machine", deadline=None, suppress_health_check=list(HealthCheck))
+# Other programs share the machine: a slow draw is no failure. Mutation tests compare runs, which need the same examples.
+settings.register_profile(
+    "shared-machine",
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize="GPUCTL_SAME_EXAMPLES" in os.environ,
+)
 settings.load_profile("shared-machine")
 
 MOST_RERUNS = 3

@@ -352,6 +352,7 @@ def main() -> int:
     parser.add_argument("--only", metavar="PATH[:LINE]")
     options = parser.parse_args()
     os.environ.setdefault("GPUCTL_PROPERTIES", "0.1")
+    os.environ["GPUCTL_SAME_EXAMPLES"] = "1"
     try:
         return report(attempt(sample(options.count, options.seed, options.only), options.workers))
     except FailsUnchanged as error:
