@@ -108,3 +108,15 @@ def test_damaged_values_do_not_crash(case: str) -> None:
             source = Source("a.yaml", damaged)
             found = find_importer(source, None).run(source, Given())
             assert all(draft.text() for draft in found.drafts)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not _input(case).endswith((".yaml", ".yml"))])
+def test_a_missing_last_word_does_not_crash(case: str) -> None:
+    """In each line: an option without its value, an unfinished substitution, a command that goes on."""
+    lines = (CORPUS / case / _input(case)).read_text().split("\n")
+    for index, line in enumerate(lines):
+        damaged = "\n".join([*lines[:index], line.removesuffix("\\").rstrip().rpartition(" ")[0], *lines[index + 1 :]])
+        with contextlib.suppress(Unreadable):
+            source = Source("a.sbatch", damaged)
+            found = find_importer(source, None).run(source, Given())
+            assert all(draft.text() for draft in found.drafts)

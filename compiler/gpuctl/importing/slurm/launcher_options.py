@@ -64,7 +64,10 @@ def set_by_gpuctl(words: Sequence[str | None], nodes: int, gpus: int) -> SetByGp
         name, equals, value = word.lstrip("-").partition("=")
         name = name.replace("-", "_")
         takes_next = not equals and name in _VALUES and (name in _SHORT or word.startswith("--"))
-        given = value if equals else words[at + 1] if takes_next and at + 1 < len(words) else None
+        if takes_next and at + 1 == len(words):
+            # Its value is missing: torchrun reports it.
+            return None
+        given = value if equals else words[at + 1] if takes_next else None
         if name in _OURS:
             if name == "rdzv_endpoint" and given is not None:
                 host, colon, end = given.rpartition(":")
