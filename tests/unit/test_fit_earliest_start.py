@@ -62,6 +62,20 @@ def test_opening_names_the_jobs_that_end_first() -> None:
     assert line in list(fit_lines(fit_job(found)))
 
 
+@pytest.mark.parametrize(("works", "rest"), [(3, ""), (4, " and 1 other"), (5, " and 2 others")])
+def test_opening_names_three_works_and_counts_the_others(works: int, rest: str) -> None:
+    names = [f"j{number}" for number in range(works)]
+    pods = [pod_with_deadline(name, "a", 1, f"0{index + 1}:00:00") for index, name in enumerate(names)]
+    (line,) = (
+        line
+        for line in fit_lines(fit_job(answer(pods, job(gpus=8), nodes="a", jobs=final_jobs(*names))))
+        if line.startswith("  when: ")
+    )
+    parts = [f"Job/j{number} in team (at most {number + 1} h more)" for number in range(3)]
+    shown = ", ".join(parts) + rest if rest else f"{parts[0]}, {parts[1]} and {parts[2]}"
+    assert line == f"  when: fits when {shown} have ended, at 0{works}:00 UTC at the latest"
+
+
 def test_opening_on_another_day_has_a_date() -> None:
     pods = [{**pod_with_deadline("old", "a", 8, "02:00:00"), "endsBy": "2026-01-02T02:00:00Z"}]
     found = answer(pods, job(), nodes="a", jobs=final_jobs("old"))

@@ -16,7 +16,7 @@ def describe_opening(opening: Opening) -> str:
     works: list[str] = [_told(item.namespace, item.job, item.at, opening.now) for item in opening.after]
     first, rest = works[:_SHOWN], works[_SHOWN:]
     if rest:
-        first.append(say("{number} others", number=len(rest)))
+        first.append(say("{number:other}", number=len(rest)))
     return say(
         "fits when {works:list} {number:has/have} ended, at {time} at the latest",
         works=first,

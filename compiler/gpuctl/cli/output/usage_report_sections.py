@@ -200,7 +200,7 @@ def _top_rows(report: MonthReport, rows: Sequence[UseRow]) -> list[UseRow]:
     """Return the first rows, and one row with the sum of the others."""
     shown = list(rows[:_TOP])
     if rest := rows[_TOP:]:
-        shown.append(sum_row([Cell(say("{number} others", number=len(rest))), Cell(""), Cell("")], rest))
+        shown.append(sum_row([Cell(say("{number:other}", number=len(rest))), Cell(""), Cell("")], rest))
     return shown
 
 
