@@ -468,6 +468,19 @@ def test_workdir_sources_are_lifted_from_fields(source: dict[str, Any]) -> None:
     assert lifted["storage"]["workdirs"] == [workdir]
 
 
+def test_spot_nodes_are_lifted_from_fields() -> None:
+    document = {
+        "kind": "training",
+        "version": "v0.1",
+        "job": {"name": "train"},
+        "environment": {"image": "app:v1", "command": ["run"]},
+        "resources": {"spot": True},
+    }
+    result = compiled(document, "rich")
+    (lifted,) = lift(result.objects, result.settings, use_annotation=False)
+    assert lifted["resources"]["spot"] is True
+
+
 @pytest.mark.parametrize("types", ["A100", ["A100", "H100"]])
 @pytest.mark.parametrize("platform", ["none", "claims"])
 def test_gpu_types_are_lifted_from_fields(platform: str, types: str | list[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from gpuctl import compile
 from gpuctl.frontend.source import Source
 from gpuctl.gitops.document_changes import NamedDocuments, changed_documents, documents_of, embedded_changes
-from gpuctl.gitops.value_change import changes_text
+from gpuctl.gitops.value_change import ValueChange, changes_text
 
 JOB = """kind: training
 version: v0.1
@@ -68,3 +68,9 @@ def test_absent_or_invalid_embedded_document_has_no_changes() -> None:
     new = object_with({"resources": {"gpu": 8}})
     assert embedded_changes({"metadata": {}}, new, KEY) == []
     assert embedded_changes({"metadata": {"annotations": {KEY: "{"}}}, new, KEY) == []
+
+
+def test_a_change_to_a_long_value_names_the_field_alone() -> None:
+    long = "x" * 25
+    for old, new in (("a", long), (long, "a"), ("r.io/" + long, "r.io/a")):
+        assert changes_text([ValueChange("job.description", old, new)]) == "job.description"

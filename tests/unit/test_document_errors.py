@@ -174,6 +174,27 @@ def test_shell_variable_in_image_is_rejected_with_hint(image: str) -> None:
     assert error.hint.startswith("gpuctl reads no variables of the shell: write the value, or `envsubst")
 
 
+@pytest.mark.parametrize(("version", "codes"), [("1.33", ["GPU443"]), ("1.34", [])])
+def test_claims_for_devices_need_the_kubernetes_version_that_serves_them(version: str, codes: list[str]) -> None:
+    text = f'kind: platform\nversion: v0.1\nkubernetes: {{version: "{version}"}}\ngpu: {{allocation: dra}}\n'
+    found = gpuctl.compile([], platform=gpuctl.Source("p.yaml", text)).diagnostics
+    assert [item.code for item in found if item.code != "GPU009"] == codes
+
+
+def test_routes_on_different_clusters_are_compiled_for_one_at_a_time() -> None:
+    """The hint names the cluster of the document that it stands at."""
+    one, other = (
+        f"kind: inference\nversion: v0.1\njob: {{name: chat-{cluster}}}\n"
+        "environment: {image: 'app:1', command: [serve]}\nresources: {cpu: 1, memory: 1Gi}\n"
+        f"placement: {{clusters: [{cluster}]}}\nservice: {{port: 80, route: {{host: chat.example.com}}}}\n"
+        for cluster in ("east", "west")
+    )
+    platform = gpuctl.Source("p.yaml", "kind: platform\nversion: v0.1\nroutes: {ingress: nginx}\n")
+    found = gpuctl.compile(gpuctl.Source("job.yaml", f"{one}---\n{other}"), platform=platform).diagnostics
+    (error,) = (item for item in found if item.code == "GPU442")
+    assert error.hint == "they belong on different clusters: compile for one at a time, with --cluster west"
+
+
 @pytest.mark.parametrize(("version", "codes"), [("1.29", ["GPU443"]), ("1.30", [])])
 def test_drain_needs_the_kubernetes_version_whose_hooks_sleep(version: str, codes: list[str]) -> None:
     platform = gpuctl.Source("platform.yaml", f'kind: platform\nversion: v0.1\nkubernetes: {{version: "{version}"}}\n')

@@ -86,6 +86,24 @@ def test_object_conflict_is_reported_beside_errors_in_another_document() -> None
     assert matches_all(errors_of(pools, WRONG), [UNKNOWN_FIELD, *alone])
 
 
+@pytest.mark.parametrize(
+    ("head", "column"), [("pool: {name: p}", 14), ("metadata: {name: p}", 18)], ids=["pool", "metadata"]
+)
+@pytest.mark.parametrize("kind", ["pool", "quota"])
+def test_object_conflict_is_reported_at_the_names(kind: str, head: str, column: int) -> None:
+    head = head.replace("pool", kind)
+    users = "users: {nlp: {gpu: 1}}\n" if kind == "quota" else ""
+    text = f"kind: {kind}\nversion: v0.1\n{head}\n{users}"
+    found = [
+        item for item in gpuctl.compile(Source("a.yaml", f"{text}---\n{text}")).diagnostics if item.code == "GPU416"
+    ]
+    column += len(kind) - len("pool") if head.startswith(kind) else 0
+    assert found
+    for item in found:
+        spans = [item.span, *(related.span for related in item.related)]
+        assert [(span.line, span.column) for span in spans if span] == [(3 + text.count("\n") + 1, column), (3, column)]
+
+
 def test_platform_error_does_not_cause_errors_in_documents() -> None:
     """The volume that the platform's patch adds is unknown in this case."""
     platform = "kind: platform\nversion: v0.1\noops: 1\ndefaults: {training: {podPatch: {volumes: [{name: v, emptyDir: {}}]}}}\n"

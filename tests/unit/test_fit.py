@@ -21,7 +21,7 @@ from gpuctl.capacity.scheduler.pod_claims import csi_volumes
 from gpuctl.capacity.scheduler.scheduler_model import IncomingPod, PlacedPod, SpreadConstraint
 from gpuctl.capacity.scheduler.scheduling import counts_pod
 from gpuctl.capacity.snapshot.snapshot_document import DamagedSnapshot, Snapshot, load, render
-from gpuctl.capacity.snapshot.snapshot_entries import is_seen_by_scheduler, pod_entry
+from gpuctl.capacity.snapshot.snapshot_entries import is_seen_by_scheduler, limit_range_entry, pod_entry
 from gpuctl.cli import main
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connection_options import ClusterFailure
@@ -498,6 +498,13 @@ def test_report_of_a_shortage() -> None:
     assert value["largestNode"] == {"name": "a", GPU: 4, "cpuCores": 32, "pods": 9}
     assert value["heldBy"][0] == {"namespace": "team", "job": "Deployment/chat", "priority": 10, "pods": 2, GPU: 6}
     assert set(value) >= {"name", "namespace", "verdict", "victims", "pods", "reason", "smallestChange"}
+
+
+def test_snapshot_has_the_limits_of_a_limit_range() -> None:
+    limits = [{"type": "Container", "default": {"cpu": "1"}}]
+    named = {"metadata": {"namespace": "n", "name": "l"}}
+    assert limit_range_entry({**named, "spec": {"limits": limits}}) == {"namespace": "n", "name": "l", "limits": limits}
+    assert limit_range_entry(named) == {"namespace": "n", "name": "l", "limits": []}
 
 
 def test_snapshot_omits_fields_that_may_hold_secrets() -> None:

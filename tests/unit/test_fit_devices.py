@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpuctl.capacity.devices.device_selectors import UnknownMatch, selector_of_device
 from gpuctl.capacity.fit.job_fit import Fit, fit
 from gpuctl.capacity.snapshot.device_entries import device_class_entry, resource_claim_entry
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
@@ -271,3 +272,10 @@ def test_quota_limits_jobs_that_devices_could_run() -> None:
     have = device_cluster(resource_slice("dra", 4), quotas=quotas)
     assert answer(have, job(gpus=4)).verdict == "never"
     assert answer(have, job(gpus=2)).verdict == "fits-when-empty"
+
+
+def test_selector_of_at_most_2000_characters_is_evaluated() -> None:
+    longest = f'device.driver == "{GPU_CLASS}"'.ljust(2000)
+    assert selector_of_device(longest, GPU_CLASS, {})
+    with pytest.raises(UnknownMatch, match="too long"):
+        selector_of_device(f"{longest} ", GPU_CLASS, {})

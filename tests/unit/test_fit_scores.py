@@ -13,6 +13,7 @@ from gpuctl.capacity.scheduler.scoring import (
     node_preference,
     normalised_scores,
     resource_evenness,
+    resource_score,
 )
 
 
@@ -23,6 +24,15 @@ def node_info(name: str, *pods: PlacedPod, zone: str = "", taints: tuple[dict[st
 
 def pod(app: str, **more: object) -> PlacedPod:
     return PlacedPod("team", app, {"app": app}, **more)  # type: ignore[arg-type]
+
+
+def test_resource_score_counts_the_pods_of_the_node_and_the_new_one() -> None:
+    """cpu (4000 - 1000 - 2000) * 100 / 4000 = 25, memory (10 - 2 - 3) * 100 / 10 = 50: 75 / 2.
+
+    Pods without requests are scored with amounts of the scheduler's.
+    """
+    node = SchedulableNode("a", {"cpu": 4000, "memory": 10, "pods": 10}, {}, (), False, {}, frozenset())
+    assert resource_score(pod("new", scored=(2000, 3)), NodeInfo(node, (pod("old", scored=(1000, 2)),))) == 1 + 37
 
 
 def test_least_allocated_is_the_mean_free_fraction() -> None:

@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from gpuctl.language.masking import CHANGED, MASK, masked, masked_lines, masked_pair, names_a_secret, redact, shown
+from gpuctl.language.masking import (
+    CHANGED,
+    MASK,
+    hidden,
+    masked,
+    masked_lines,
+    masked_pair,
+    names_a_secret,
+    redact,
+    shown,
+)
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEabc\nhunter2\n-----END RSA PRIVATE KEY-----"
@@ -59,6 +69,9 @@ def test_credentials_in_text_are_masked(text: str, secret: str) -> None:
     for value in (masked({"args": [text]}), masked({"env": [{"name": "X", "value": text}]})):
         assert secret not in json.dumps(value)
     with shown():
+        assert redact(text) == text
+        with hidden():
+            assert redact(text) == found
         assert redact(text) == text
 
 

@@ -81,6 +81,10 @@ INVALID_FIELDS: dict[str, tuple[Object, str]] = {
     "hostAliases.0.hostnames.0": ({"hostAliases": [{"ip": "::1", "hostnames": ["a b"]}]}, "is not a host name"),
     "shareProcessNamespace": ({"hostPID": True, "shareProcessNamespace": True}, "cannot both be set"),
     "hostNetwork": ({"hostUsers": False, "hostNetwork": True}, "cannot be set with `hostUsers: false`"),
+    "securityContext.sysctls.0.name": (
+        {"securityContext": {"sysctls": [{"name": "kernel..sem"}]}},
+        "`kernel..sem` is not the name of a sysctl",
+    ),
     "securityContext.sysctls.1.name": (
         {"securityContext": {"sysctls": [{"name": "kernel.sem"}, {"name": "kernel/sem"}]}},
         "the sysctl `kernel/sem` is set twice",

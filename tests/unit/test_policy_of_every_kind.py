@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import gpuctl
+from gpuctl.frontend.platform_restrictions import own_host_paths
 
 Object = dict[str, Any]
 PLATFORM: Object = {
@@ -85,3 +86,13 @@ def test_policy_is_checked_on_the_pods_of(kind: str) -> None:
     assert {name: codes({**KINDS[kind], **fields}) for name, (fields, _) in BROKEN.items()} == {
         name: expected for name, (_, expected) in BROKEN.items()
     }
+
+
+def test_the_platforms_own_host_paths_are_allowed() -> None:
+    """Of a path with a template, the directory before it; a new job's directory in it need not be listed."""
+    own = {
+        **PLATFORM,
+        "defaults": {"compute": {"storage": {"workdirs": [{"path": "/data/jobs/{{job.name}}"}, {"path": "/models"}]}}},
+    }
+    result = gpuctl.compile([], platform=gpuctl.Source("platform.yaml", json.dumps(own)))
+    assert own_host_paths(result.settings) == ["/data/jobs", "/models"]

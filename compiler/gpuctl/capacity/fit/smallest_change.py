@@ -170,7 +170,7 @@ def _freed(
 def _with_more(node_info: NodeInfo, more: Units) -> NodeInfo:
     allocatable = dict(node_info.node.allocatable)
     for name, amount in more.items():
-        allocatable[name] = allocatable.get(name, 0) + amount
+        allocatable[name] += amount
     return replace(node_info, node=replace(node_info.node, allocatable=allocatable))
 
 
