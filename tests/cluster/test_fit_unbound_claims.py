@@ -36,11 +36,12 @@ from support.real_parts import control_plane_binaries
 
 Object = dict[str, Any]
 
-WORLDS = part_of(range(int(os.environ.get("GPUCTL_VOLUME_WORLDS", "120"))), 8)
+WORLDS = part_of(range(int(os.environ.get("GPUCTL_VOLUME_WORLDS", "60"))), 8)
 BATCH = 40
 PATIENCE = 240.0
-QUIET = 6.0
+QUIET = 12.0
 """Seconds without a change after which scheduler, controllers and driver are idle; each of them retries every second.
+Six were too few once, beside five other workers.
 """
 CLASSES = {"volumes-low": 10, "volumes-mid": 50, "volumes-high": 100}
 _CONTROLLERS = "--controllers=persistentvolume-binder-controller,ephemeral-volume-controller"
