@@ -7,8 +7,8 @@ DOCS_VENV ?= .venv-docs
 SITE ?= site
 # The installed dependencies: dev and lowest are locked in requirements/*.txt; newest are the registry's newest releases.
 DEPENDENCIES ?= dev
-# Parallel test workers. Most tests wait for a control plane: five of them keep two cores busy.
-WORKERS ?= 5
+# Parallel test workers. Most tests wait for a control plane: six of them keep two cores busy.
+WORKERS ?= 6
 export PYTHONPATH :=
 # Without this, each test worker and each command started by a test would compile changed modules again.
 export PYTHONDONTWRITEBYTECODE :=

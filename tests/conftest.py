@@ -118,7 +118,7 @@ def _order(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Side by side (``-n 5``) a file's tests stay in one worker, which starts at most one control plane for them.
+    """Side by side (``-n 6``) a file's tests stay in one worker, which starts at most one control plane for them.
 
     So do all files that are :data:`TOGETHER`.
     """
