@@ -443,6 +443,20 @@ def test_lifted_workloads_compile_to_the_same_objects(platform: str, document: d
     assert own(again) == own(plain)
 
 
+def training_from_fields(platform: str, **blocks: Any) -> dict[str, Any]:
+    """Return the document of a training with these blocks, as lifted from its object's fields alone."""
+    document = {
+        "kind": "training",
+        "version": "v0.1",
+        "job": {"name": "train"},
+        "environment": {"image": "app:v1", "command": ["run"]},
+        **blocks,
+    }
+    result = compiled(document, platform)
+    (lifted,) = lift(result.objects, result.settings, use_annotation=False)
+    return lifted
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -456,58 +470,26 @@ def test_lifted_workloads_compile_to_the_same_objects(platform: str, document: d
 def test_workdir_sources_are_lifted_from_fields(source: dict[str, Any]) -> None:
     """Read back from the fields alone, whatever random documents happen to contain."""
     workdir = {"path": "/data", **source}
-    document = {
-        "kind": "training",
-        "version": "v0.1",
-        "job": {"name": "train"},
-        "environment": {"image": "app:v1", "command": ["run"]},
-        "storage": {"workdirs": [workdir]},
-    }
-    result = compiled(document, "none")
-    (lifted,) = lift(result.objects, result.settings, use_annotation=False)
+    lifted = training_from_fields("none", storage={"workdirs": [workdir]})
     assert lifted["storage"]["workdirs"] == [workdir]
 
 
 def test_spot_nodes_are_lifted_from_fields() -> None:
-    document = {
-        "kind": "training",
-        "version": "v0.1",
-        "job": {"name": "train"},
-        "environment": {"image": "app:v1", "command": ["run"]},
-        "resources": {"spot": True},
-    }
-    result = compiled(document, "rich")
-    (lifted,) = lift(result.objects, result.settings, use_annotation=False)
+    lifted = training_from_fields("rich", resources={"spot": True})
     assert lifted["resources"]["spot"] is True
 
 
 @pytest.mark.parametrize("types", ["A100", ["A100", "H100"]])
 @pytest.mark.parametrize("platform", ["none", "claims"])
 def test_gpu_types_are_lifted_from_fields(platform: str, types: str | list[str]) -> None:
-    document = {
-        "kind": "training",
-        "version": "v0.1",
-        "job": {"name": "train"},
-        "environment": {"image": "app:v1", "command": ["run"]},
-        "resources": {"gpu": 1, "gpu-type": types},
-    }
-    result = compiled(document, platform)
-    (lifted,) = lift(result.objects, result.settings, use_annotation=False)
+    lifted = training_from_fields(platform, resources={"gpu": 1, "gpu-type": types})
     assert lifted["resources"]["gpu-type"] == types
 
 
 def test_mounts_are_lifted_from_fields() -> None:
     items = [{"key": "a", "path": "b/c", "mode": "0400"}, {"key": "d"}]
     mounts = [{"path": "/etc/app", "configMap": "settings", "items": items, "mode": "0444"}]
-    document = {
-        "kind": "training",
-        "version": "v0.1",
-        "job": {"name": "train"},
-        "environment": {"image": "app:v1", "command": ["run"]},
-        "storage": {"mounts": mounts},
-    }
-    result = compiled(document, "none")
-    (lifted,) = lift(result.objects, result.settings, use_annotation=False)
+    lifted = training_from_fields("none", storage={"mounts": mounts})
     assert lifted["storage"]["mounts"] == mounts
 
 
