@@ -91,6 +91,14 @@ def test_each_line_of_a_file_is_in_the_ledger(
     assert lost == []
 
 
+def check_damaged(name: str, text: str) -> None:
+    """Check that a damaged file is refused as unreadable, or becomes documents."""
+    with contextlib.suppress(Unreadable):
+        source = Source(name, text)
+        found = find_importer(source, None).run(source, Given())
+        assert all(draft.text() for draft in found.drafts)
+
+
 @pytest.mark.parametrize("case", [case for case in CASES if _input(case).endswith((".yaml", ".yml"))])
 def test_damaged_values_do_not_crash(case: str) -> None:
     lines = (CORPUS / case / _input(case)).read_text().split("\n")
@@ -104,10 +112,7 @@ def test_damaged_values_do_not_crash(case: str) -> None:
         while nested < len(lines) and len(lines[nested]) - len(lines[nested].lstrip()) > depth:
             nested += 1
         damaged = "\n".join([*lines[:index], f"{key[1]} {value}", *lines[nested:]])
-        with contextlib.suppress(Unreadable):
-            source = Source("a.yaml", damaged)
-            found = find_importer(source, None).run(source, Given())
-            assert all(draft.text() for draft in found.drafts)
+        check_damaged("a.yaml", damaged)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not _input(case).endswith((".yaml", ".yml"))])
@@ -116,7 +121,4 @@ def test_a_missing_last_word_does_not_crash(case: str) -> None:
     lines = (CORPUS / case / _input(case)).read_text().split("\n")
     for index, line in enumerate(lines):
         damaged = "\n".join([*lines[:index], line.removesuffix("\\").rstrip().rpartition(" ")[0], *lines[index + 1 :]])
-        with contextlib.suppress(Unreadable):
-            source = Source("a.sbatch", damaged)
-            found = find_importer(source, None).run(source, Given())
-            assert all(draft.text() for draft in found.drafts)
+        check_damaged("a.sbatch", damaged)
