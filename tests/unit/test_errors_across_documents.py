@@ -87,17 +87,15 @@ def test_object_conflict_is_reported_beside_errors_in_another_document() -> None
 
 
 @pytest.mark.parametrize(
-    ("head", "column"), [("pool: {name: p}", 14), ("metadata: {name: p}", 18)], ids=["pool", "metadata"]
+    ("kind", "block", "column"),
+    [("pool", "pool", 14), ("pool", "metadata", 18), ("quota", "quota", 15), ("quota", "metadata", 18)],
 )
-@pytest.mark.parametrize("kind", ["pool", "quota"])
-def test_object_conflict_is_reported_at_the_names(kind: str, head: str, column: int) -> None:
-    head = head.replace("pool", kind)
+def test_object_conflict_is_reported_at_the_names(kind: str, block: str, column: int) -> None:
     users = "users: {nlp: {gpu: 1}}\n" if kind == "quota" else ""
-    text = f"kind: {kind}\nversion: v0.1\n{head}\n{users}"
+    text = f"kind: {kind}\nversion: v0.1\n{block}: {{name: p}}\n{users}"
     found = [
         item for item in gpuctl.compile(Source("a.yaml", f"{text}---\n{text}")).diagnostics if item.code == "GPU416"
     ]
-    column += len(kind) - len("pool") if head.startswith(kind) else 0
     assert found
     for item in found:
         spans = [item.span, *(related.span for related in item.related)]
