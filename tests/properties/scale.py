@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 SCALE = float(os.environ.get("GPUCTL_PROPERTIES") or 1)
 
@@ -34,8 +34,8 @@ def at_least(number: int) -> int:
 
 
 def examples(number: int) -> settings:
-    """Return settings for a number of examples in a whole run."""
-    return settings(max_examples=scaled(number), deadline=None, suppress_health_check=list(HealthCheck))
+    """Return settings for a number of examples in a whole run. All others are those of the profile in conftest.py."""
+    return settings(max_examples=scaled(number))
 
 
 def share(items: Sequence[Item]) -> list[Item]:

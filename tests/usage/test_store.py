@@ -460,7 +460,7 @@ HISTOGRAMS = st.dictionaries(st.integers(0, 100), st.integers(1, 10**6), max_siz
 
 
 @given(HISTOGRAMS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_packed_histograms_round_trip(histogram: dict[int, int]) -> None:
     packed = pack_histogram(histogram)
     assert packed is not None
