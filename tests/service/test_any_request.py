@@ -70,7 +70,8 @@ def test_answers_match_the_openapi_document(world: Served, name: str) -> None:
         if user == "admin" and SCALE >= 1 and name not in NEVER_FOUND:
             assert any(status < 300 for status in walk.statuses), f"no request succeeded: {walk.statuses}"
         if not user:
-            assert walk.statuses.keys() == {401}
+            # A generated query of more than 32 KiB is refused before the token is read.
+            assert walk.statuses.keys() - {431} == {401}
     assert not wrong, "\n\n".join(wrong.values())
 
 
