@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuctl.importing.slurm.body_steps import python_script
 from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
+from gpuctl.importing.slurm.step_processes import python_script
 
 BY_TORCHRUN = "gpuctl sets NODE_RANK and NNODES, not RANK and WORLD_SIZE: start the program by torchrun"
 

@@ -12,7 +12,7 @@ from gpuctl.importing.draft import Draft
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import COMMAND, BodyFacts, BodyState, defaults_of, prepare_called_script
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
-from gpuctl.importing.slurm.body_steps import convert_step, remove_launcher_options
+from gpuctl.importing.slurm.body_steps import convert_step
 from gpuctl.importing.slurm.body_syntax import (
     BodyCommand,
     BodyWord,
@@ -48,6 +48,7 @@ from gpuctl.importing.slurm.shell_values import Value, constant_of, word_value, 
 from gpuctl.importing.slurm.slurm_values import normal_path, whole_number
 from gpuctl.importing.slurm.slurm_variables import Replaced, is_list_of_other_gpus, lists_own_gpus
 from gpuctl.importing.slurm.srun_options import SrunOptions, setting_of_step
+from gpuctl.importing.slurm.step_processes import remove_launcher_options
 from gpuctl.importing.slurm.text_places import VariableUses, end_of_document
 
 _NEVER_IN_DOCUMENT = frozenset({"IFS", "PS1", "BASH_ENV", "HOME", "PWD", "SHELL"})
