@@ -8,6 +8,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
+from gpuctl.frontend.platform_restrictions import VISIBLE_DEVICES
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
@@ -21,6 +22,8 @@ from gpuctl.importing.slurm.command_rules import (
 )
 from gpuctl.importing.slurm.script_edits import ScriptEdits
 from gpuctl.importing.slurm.shell_values import LONGEST_COMMAND, Value, word_value, words_of
+from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.slurm.slurm_variables import is_list_of_other_gpus
 from gpuctl.importing.slurm.text_places import LineBreaks
 
 COMMAND = "environment.command"
@@ -186,6 +189,31 @@ def defaults_of(body: BodyState, command: BodyCommand, assigned: Mapping[str, in
             body.values[name] = Value(value)
         notes.append(foreign_default(name, written))
     return "; ".join(notes) or None
+
+
+def variable_of_pods(
+    body: BodyState, name: str, value: Value | None, line: int, *, has_steps: bool
+) -> tuple[str | None, str | None] | None:
+    """Return the field and note of a variable that each pod has a value of its own for; None for another.
+
+    :param has_steps: Slurm starts programs, to which it gives a list of their GPUs.
+    """
+    if name == "MASTER_ADDR":
+        exact = value is not None and value.text == "$(MASTER_ADDR)"
+        return None, None if exact else "`MASTER_ADDR` is the address of the first node"
+    if name == "MASTER_PORT":
+        port = whole_number(value.text) if value is not None else None
+        if port is None:
+            return None, "gpuctl sets `MASTER_PORT`, the same on all nodes"
+        body.set_master_port(port, line)
+        return "job.master_port", None
+    if name == VISIBLE_DEVICES:
+        return None, f"the device plugin sets `{name}`"
+    if name != "CUDA_VISIBLE_DEVICES" or value is None:
+        return None
+    if not is_list_of_other_gpus(value.text, body.facts.gpus, has_steps=has_steps):
+        return None
+    return None, "a pod has GPUs of its own, which count from 0: it needs no list of them"
 
 
 def script_of(body: BodyState, program: Sequence[BodyWord]) -> CalledScript | None:

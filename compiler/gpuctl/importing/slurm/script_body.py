@@ -6,11 +6,18 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from gpuctl.frontend.platform_restrictions import RESERVED_ENV, VISIBLE_DEVICES
+from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.frontend.shell import is_shell_only
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.line_ledger import Outcome
-from gpuctl.importing.slurm.body_facts import COMMAND, BodyFacts, BodyState, defaults_of, prepare_called_script
+from gpuctl.importing.slurm.body_facts import (
+    COMMAND,
+    BodyFacts,
+    BodyState,
+    defaults_of,
+    prepare_called_script,
+    variable_of_pods,
+)
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_steps import convert_step
 from gpuctl.importing.slurm.body_syntax import (
@@ -45,8 +52,8 @@ from gpuctl.importing.slurm.launcher_options import set_by_gpuctl
 from gpuctl.importing.slurm.script_edits import as_argument, tidy_script
 from gpuctl.importing.slurm.script_lines import NO_HOSTS, ScriptLines
 from gpuctl.importing.slurm.shell_values import Value, constant_of, word_value, words_of
-from gpuctl.importing.slurm.slurm_values import normal_path, whole_number
-from gpuctl.importing.slurm.slurm_variables import Replaced, is_list_of_other_gpus, lists_own_gpus
+from gpuctl.importing.slurm.slurm_values import normal_path
+from gpuctl.importing.slurm.slurm_variables import Replaced, lists_own_gpus
 from gpuctl.importing.slurm.srun_options import SrunOptions, setting_of_step
 from gpuctl.importing.slurm.step_processes import remove_launcher_options
 from gpuctl.importing.slurm.text_places import VariableUses, end_of_document
@@ -269,57 +276,47 @@ class ScriptBody:
         name, equals, written = self.body.raw(word).partition("=")
         if not name.isidentifier() or not name.isascii():
             return None
+        line = self._line(word.start)
         setting = setting_of_step(name) if equals and not self.uses.is_behind(name, statement.end) else None
         if setting is not None:
             note, is_lost = setting
             if is_lost:
-                self.remarks.lost(self._line(word.start), name, note)
+                self.remarks.lost(line, name, note)
             return None, note
         values = self.body.values
         value = constant_of(self.text, word, values) if equals else values.get(name)
         once = self.assigned[name] == 1
         if once and word.items is not None:
             self.body.arrays[name] = word
-        if name == "MASTER_ADDR" and once:
-            exact = value is not None and value.text == "$(MASTER_ADDR)"
-            return None, None if exact else "`MASTER_ADDR` is the address of the first node"
-        if name == "MASTER_PORT" and once:
-            port = whole_number(value.text) if value is not None else None
-            if port is None:
-                return None, "gpuctl sets `MASTER_PORT`, the same on all nodes"
-            self.body.set_master_port(port, self._line(word.start))
-            return "job.master_port", None
-        if (
-            name == "CUDA_VISIBLE_DEVICES"
-            and once
-            and value is not None
-            and is_list_of_other_gpus(value.text, self.facts.gpus, has_steps=self.has_steps)
-        ):
-            return None, "a pod has GPUs of its own, which count from 0: it needs no list of them"
-        if name == VISIBLE_DEVICES and once:
-            return None, f"the device plugin sets `{name}`"
+        if once and (own := variable_of_pods(self.body, name, value, line, has_steps=self.has_steps)) is not None:
+            return own
         if lists_own_gpus(name, written):
             return None, "a pod sees its own GPUs, and needs no list of them"
         is_rank = value is not None and value.text == "$(NODE_RANK)"
         if name == "NODE_RANK" and self.facts.nodes > 1 and not is_rank and f"{{{name}:" not in written:
-            self.remarks.lost(self._line(word.start), name, "each pod has its own, and this value is the same in all")
+            self.remarks.lost(line, name, "each pod has its own, and this value is the same in all")
         if value is None or not once:
             return None
         is_own = value.text == f"$({name})" or (name, value.text) == ("NNODES", str(self.facts.nodes))
         if name in RESERVED_ENV and is_own:
             return None, None
         values[name] = value
+        if not exported or self.uses.is_before(name, statement.start):
+            return None
+        field = self._field_of_variable(name, value, line)
+        return None if field is None else (field, None)
+
+    def _field_of_variable(self, name: str, value: Value, line: int) -> str | None:
+        """Return the field that an exported variable was set in; None if only the script can set it."""
         is_text = value.items is None and "$(" not in value.text.replace("$$(", "")
-        if not exported or not is_text or name in RESERVED_ENV | _NEVER_IN_DOCUMENT:
+        if not is_text or name in RESERVED_ENV | _NEVER_IN_DOCUMENT:
             return None
-        if self.uses.is_before(name, statement.start):
-            return None
-        if (field := bind_variable(name, value.text, self._line(word.start), self.srun)) is not None:
-            return field, None
-        self.draft.set_item("environment.env", name, value.text, self._line(word.start))
+        if (field := bind_variable(name, value.text, line, self.srun)) is not None:
+            return field
+        self.draft.set_item("environment.env", name, value.text, line)
         for constant in self.constants.pop(name, ()):
             self._take_out(constant, f"environment.env.{name}")
-        return f"environment.env.{name}", None
+        return f"environment.env.{name}"
 
     def _directory(self, statement: Statement, command: BodyCommand) -> bool:
         """Take a `cd` before the first program as the directory of the container."""
@@ -339,32 +336,27 @@ class ScriptBody:
 
     def _single_program(self) -> list[str] | None:
         """Return the words of the program, if the script is only one; None if it needs a shell."""
-        if len(self.kept) != 1 or self.facts.index_line is not None or self.facts.interpreter[1:]:
+        command = self._single_command()
+        if command is None:
             return None
-        command = self.kept[0].single
-        if command is None or command.assignments or not command.program or command.words[0] != command.program[0]:
-            return None
-        if self.body.entrypoint_lines and self.srun.role is not None:
-            return None
-        if self.kept[0].background or any(item.single is None for items in self.constants.values() for item in items):
-            return None
+        line = self._line(command.start)
         text = self.body.edits.part(self.kept[0].start, self.kept[0].end)
         program = program_of(text)
         values = words_of(text, program, self.body.values)
-        if values and is_shell_only(values[0]):
+        if not values or is_shell_only(values[0]):
             return None
         variables = [(name, word_value(raw, self.body.values)) for name, raw in self.body.step_variables]
-        if not values or any(value is None or "$(" in value for _, value in variables):
+        if any(value is None or "$(" in value for _, value in variables):
             return None
         for name, value in variables:
-            self.draft.set_item("environment.env", name, value, self._line(command.start))
+            self.draft.set_item("environment.env", name, value, line)
         # `env` in front of the program set them.
         values = values[len(variables) + 1 :] if variables else values
         ours = set_by_gpuctl(values, self.facts.nodes, self.facts.gpus)
         if ours is not None:
             values = [value for place, value in enumerate(values) if place not in ours.places]
             if ours.port is not None:
-                self.body.set_master_port(ours.port, self._line(command.start))
+                self.body.set_master_port(ours.port, line)
         note = None
         if ours is not None or self.body.removed_options:
             note = "gpuctl sets the options of torchrun for the rendezvous as variables"
@@ -376,6 +368,19 @@ class ScriptBody:
             self._note(statement, COMMAND)
         self._note(self.kept[0], self._field, note)
         return values
+
+    def _single_command(self) -> BodyCommand | None:
+        """Return the command that a script consists of, beside its variables; None if a shell has to run more."""
+        if len(self.kept) != 1 or self.facts.index_line is not None or self.facts.interpreter[1:]:
+            return None
+        command = self.kept[0].single
+        if command is None or command.assignments or not command.program or command.words[0] != command.program[0]:
+            return None
+        if self.body.entrypoint_lines and self.srun.role is not None:
+            return None
+        if self.kept[0].background or any(item.single is None for items in self.constants.values() for item in items):
+            return None
+        return command
 
     @property
     def _field(self) -> str:
