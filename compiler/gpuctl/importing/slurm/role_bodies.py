@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -252,6 +252,26 @@ class RoleBodies:
         :raises NoPlace: a value of the job differs.
         """
         draft = self.draft
+        shared = self._set_common(drafts)
+        if self.is_one:
+            line, last = self._lines(self.division.groups[0].steps[0].statement)
+            draft.set(COMMAND, drafts[0].get(COMMAND), line, last=last)
+            return
+        draft.remove("resources.nodes")
+        draft.head.append("Roles need JobSet: `training: {backend: jobset}` in the settings of the platform.")
+        for place, (group, scratch) in enumerate(zip(self.division.groups, drafts, strict=True)):
+            part = dict(parts[group.component].resources) if group.component is not None else {}
+            role = self._role(place, group, scratch, part | _resources(group, self.facts.gpus), shared)
+            draft.append(_FIELD, role, self._lines(min(group.statements))[0])
+        if self.division.primary:
+            draft.set("primary", [self.names[place] for place in self.division.primary])
+
+    def _set_common(self, drafts: Sequence[Draft]) -> Mapping[str, str]:
+        """Set what the roles have in common in the job. Return their common variables.
+
+        :raises NoPlace: a value of the job differs.
+        """
+        draft = self.draft
         common = {path: {scratch.get(path) for scratch in drafts} - {None} for path in _OF_JOB}
         for path, values in common.items():
             if len(values) > 1:
@@ -269,36 +289,36 @@ class RoleBodies:
             for mount in scratch.get("storage.workdirs") or []:
                 if mount not in (draft.get("storage.workdirs") or []):
                     draft.append("storage.workdirs", mount)
-        if self.is_one:
-            statement = self.statements[self.division.groups[0].steps[0].statement]
-            line, last = self.line_of(statement.start), self.line_of(statement.end - 1)
-            draft.set(COMMAND, drafts[0].get(COMMAND), line, last=last)
-            return
-        draft.remove("resources.nodes")
-        draft.head.append("Roles need JobSet: `training: {backend: jobset}` in the settings of the platform.")
-        for place, (group, scratch) in enumerate(zip(self.division.groups, drafts, strict=True)):
-            role: dict[str, Any] = {"name": self.names[place]}
-            if group.nodes > 1:
-                role["nodes"] = group.nodes
-            earlier = {before for after, before in self.division.depends.values() if after == place}
-            if earlier:
-                role["dependsOn"] = [self.names[before] for before in sorted(earlier)]
-            image = scratch.get("environment.image")
-            if image not in (None, draft.get("environment.image")):
-                role["image"] = image
-            role["command"] = scratch.get(COMMAND)
-            own = {key: text for key, text in (scratch.get("environment.env") or {}).items() if key not in shared}
-            if own:
-                role["env"] = own
-            resources = dict(parts[group.component].resources) if group.component is not None else {}
-            resources |= _resources(group, self.facts.gpus)
-            shared_amounts = {"gpu": 0, **(draft.get("resources") or {})}
-            different = {key: item for key, item in resources.items() if item != shared_amounts.get(key)}
-            if different:
-                role["resources"] = different
-            draft.append(_FIELD, role, self._lines(min(group.statements))[0])
-        if self.division.primary:
-            draft.set("primary", [self.names[place] for place in self.division.primary])
+        return shared
+
+    def _role(
+        self, place: int, group: StepGroup, scratch: Draft, resources: Mapping[str, Any], shared: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Return a role, with what differs from the job.
+
+        :param scratch: the document that its step alone would be.
+        :param resources: of each of its pods.
+        :param shared: variables of the job.
+        """
+        draft = self.draft
+        role: dict[str, Any] = {"name": self.names[place]}
+        if group.nodes > 1:
+            role["nodes"] = group.nodes
+        earlier = {before for after, before in self.division.depends.values() if after == place}
+        if earlier:
+            role["dependsOn"] = [self.names[before] for before in sorted(earlier)]
+        image = scratch.get("environment.image")
+        if image not in (None, draft.get("environment.image")):
+            role["image"] = image
+        role["command"] = scratch.get(COMMAND)
+        own = {key: text for key, text in (scratch.get("environment.env") or {}).items() if key not in shared}
+        if own:
+            role["env"] = own
+        shared_amounts = {"gpu": 0, **(draft.get("resources") or {})}
+        different = {key: item for key, item in resources.items() if item != shared_amounts.get(key)}
+        if different:
+            role["resources"] = different
+        return role
 
 
 def import_roles(
