@@ -130,18 +130,7 @@ def _body(
     tree: CodeTree | None,
 ) -> None:
     if not batch.is_shell:
-        last = batch.first_line + batch.body.rstrip().count("\n")
-        option = "-e" if re.match(_EVALUATES, batch.interpreter[0]) else "-c"
-        program = as_argument(batch.body, RESERVED_ENV)
-        draft.set("environment.command", [*batch.interpreter, option, program], batch.first_line, last=last)
-        for number, text in enumerate(batch.body.split("\n"), batch.first_line):
-            for name in dict.fromkeys(re.findall(_VARIABLE, text)):
-                ledger.dropped(number, name, "a pod does not have this variable of Slurm: write its value")
-            found = re.match(_CALLED, text) if batch.interpreter[0] in _OTHER_SHELLS else None
-            if found is not None:
-                note = f"a pod has no `{found[1]}`, and a script of {batch.interpreter[0]} stays as it is: use bash"
-                ledger.dropped(number, text, note)
-        ledger.mapped(batch.first_line, batch.body, "environment.command", last=last)
+        _other_program(batch, draft, ledger)
         return
     values = {name: option.value for name, option in batch.options.items()}
     shift = _index_line(array, batch.interpreter[0])
@@ -189,6 +178,30 @@ def _body(
     if undivided is not None:
         script.facts = script.body.facts = body._replace(undivided=undivided)
         script.convert().write(ledger)
+    _refuse_empty(batch, draft, ledger)
+
+
+def _other_program(batch: BatchFile, draft: Draft, ledger: LineLedger) -> None:
+    """Set the command to the interpreter of a script that is not a shell's, with the script as its argument."""
+    last = batch.first_line + batch.body.rstrip().count("\n")
+    option = "-e" if re.match(_EVALUATES, batch.interpreter[0]) else "-c"
+    program = as_argument(batch.body, RESERVED_ENV)
+    draft.set("environment.command", [*batch.interpreter, option, program], batch.first_line, last=last)
+    for number, text in enumerate(batch.body.split("\n"), batch.first_line):
+        for name in dict.fromkeys(re.findall(_VARIABLE, text)):
+            ledger.dropped(number, name, "a pod does not have this variable of Slurm: write its value")
+        found = re.match(_CALLED, text) if batch.interpreter[0] in _OTHER_SHELLS else None
+        if found is not None:
+            note = f"a pod has no `{found[1]}`, and a script of {batch.interpreter[0]} stays as it is: use bash"
+            ledger.dropped(number, text, note)
+    ledger.mapped(batch.first_line, batch.body, "environment.command", last=last)
+
+
+def _refuse_empty(batch: BatchFile, draft: Draft, ledger: LineLedger) -> None:
+    """Check that a document has a program.
+
+    :raises Unreadable: it has none.
+    """
     if all(draft.get(field) is None for field in ("environment.command", "environment.args", "roles")):
         submits = next((entry for entry in ledger.entries() if SUBMITS_TEXT in (entry.note or "")), None)
         if submits is not None:
