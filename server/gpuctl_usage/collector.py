@@ -33,11 +33,11 @@ from gpuctl_usage.gathering.open_intervals import OpenIntervals
 from gpuctl_usage.gathering.open_quotas import OpenQuotas
 from gpuctl_usage.gathering.owners import Owners
 from gpuctl_usage.gathering.server_clock import ServerClock
-from gpuctl_usage.hour_rollup import LOG, hour_of
+from gpuctl_usage.hour_scheduling import LOG, hour_of
 from gpuctl_usage.leader_election import hold_leadership
 from gpuctl_usage.prometheus import PrometheusProblem
 from gpuctl_usage.rollup.hour import reach
-from gpuctl_usage.rollup.process_metrics import mark_process_metrics
+from gpuctl_usage.rollup.shared_card_values import mark_process_metrics
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.store.leases import LeaseLost
 from gpuctl_usage.usage_settings import UsageSettings

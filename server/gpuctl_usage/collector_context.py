@@ -15,10 +15,10 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.usecases.documents.compiling import read_platform
 from gpuctl_usage.collector_health import CollectorHealth
-from gpuctl_usage.day_rollup import DayRoller
+from gpuctl_usage.day_scheduling import DayRoller
 from gpuctl_usage.facts import SharedGpuMetrics
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
-from gpuctl_usage.hour_rollup import ConfiguredKeys, HourRoller
+from gpuctl_usage.hour_scheduling import ConfiguredKeys, HourRoller
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.engines import DatabaseProblem

@@ -7,7 +7,7 @@ import threading
 from gpuctl_usage.collector_context import CannotCollect, CollectorContext, open_context
 from gpuctl_usage.facts import HOUR
 from gpuctl_usage.gathering.server_clock import ServerClock
-from gpuctl_usage.hour_rollup import hour_of, hours_between
+from gpuctl_usage.hour_scheduling import hour_of, hours_between
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.usage_settings import UsageSettings
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from control_plane import ControlPlane
 from control_plane.processes import Process
 from control_plane.usage_year import DAY, HOUR, MEMORY, GpuNode, noise, write, write_snapshots, year
-from gpuctl_usage.day_rollup import DayRoller
+from gpuctl_usage.day_scheduling import DayRoller
 from gpuctl_usage.store.database import open_database
 from support.go_programs import ProgramMissing
 from support.prometheus_server import Exporter, find_prometheus, running_prometheus

@@ -19,7 +19,7 @@ from control_plane import ControlPlane
 from gpuctl.objects.api_resources import Key
 from gpuctl_usage.facts import EndReason, GpuQuota, Holding
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
-from gpuctl_usage.hour_rollup import ConfiguredKeys, HourRoller, hour_of, hours_between
+from gpuctl_usage.hour_scheduling import ConfiguredKeys, HourRoller, hour_of, hours_between
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.rollup.ledger import discrepancies
 from gpuctl_usage.store.database import Database, open_database

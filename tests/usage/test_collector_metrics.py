@@ -18,7 +18,7 @@ from gpuctl_usage.collector_health import STUCK_AFTER, WRITE_TIMEOUT, CollectorH
 from gpuctl_usage.collector_metrics import metrics_of
 from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState
 from gpuctl_usage.health_listener import HealthListener, ListenError
-from gpuctl_usage.hour_rollup import ConfiguredKeys, HourRoller
+from gpuctl_usage.hour_scheduling import ConfiguredKeys, HourRoller
 from gpuctl_usage.store.database import Database, open_database
 from support.prometheus_server import prometheus_programs
 from support.usage_health import BEGIN, busy_health, held

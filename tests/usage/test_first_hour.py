@@ -15,7 +15,7 @@ from gpuctl_usage.answers.idle_gpu_answers import idle_workloads
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.collector_health import CollectorHealth
-from gpuctl_usage.day_rollup import DayRoller
+from gpuctl_usage.day_scheduling import DayRoller
 from gpuctl_usage.facts import (
     DAY,
     HOUR,
@@ -27,7 +27,7 @@ from gpuctl_usage.facts import (
     SharedGpuMetrics,
     WorkloadKey,
 )
-from gpuctl_usage.hour_rollup import FINAL_AFTER, ConfiguredKeys, HourRoller
+from gpuctl_usage.hour_scheduling import FINAL_AFTER, ConfiguredKeys, HourRoller
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.store_transfer import export_store

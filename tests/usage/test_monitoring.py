@@ -20,7 +20,7 @@ from fault_tools.world import Api
 from gpuctl.objects.api_resources import Key
 from gpuctl_usage.collector_metrics import metrics_of
 from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, Holding, WorkloadKey
-from gpuctl_usage.hour_rollup import ConfiguredKeys, HourRoller
+from gpuctl_usage.hour_scheduling import ConfiguredKeys, HourRoller
 from gpuctl_usage.store.database import open_database
 from support.adapter_rules import adapter_rules
 from support.cluster_tools import GPU

@@ -23,7 +23,7 @@ from gpuctl.cli.output import usage_report
 from gpuctl_usage.answers.hourly_answers import HoursQuery
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.steps import StepUnit
-from gpuctl_usage.day_rollup import DayRoller
+from gpuctl_usage.day_scheduling import DayRoller
 from gpuctl_usage.facts import DAY, HOUR, RetentionDays, WorkloadKey
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store_transfer import import_store

@@ -27,7 +27,7 @@ from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.ledger_costs import with_costs
 from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.steps import StepUnit
-from gpuctl_usage.day_rollup import DayRoller
+from gpuctl_usage.day_scheduling import DayRoller
 from gpuctl_usage.facts import HOUR, WorkloadKey
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.database_tables import periods, sums

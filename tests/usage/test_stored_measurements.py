@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuctl_usage.day_rollup import DayRoller
+from gpuctl_usage.day_scheduling import DayRoller
 from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState, EndReason, Holding, RetentionDays, WorkloadKey
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
-from gpuctl_usage.hour_rollup import GIVE_UP_AFTER, ROLL_UP_AFTER, ConfiguredKeys, HourRoller
+from gpuctl_usage.hour_scheduling import GIVE_UP_AFTER, ROLL_UP_AFTER, ConfiguredKeys, HourRoller
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.rollup.ledger import discrepancies
 from gpuctl_usage.store.database import Database, open_database

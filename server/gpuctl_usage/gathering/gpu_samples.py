@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from gpuctl_usage.facts import GpuSeries, SharedGpuMetrics
 from gpuctl_usage.prometheus import AnswerTooLarge, Prometheus, PrometheusProblem, RawSeries
-from gpuctl_usage.rollup.process_metrics import nodes_with_process_metrics, nodes_with_shared_cards
+from gpuctl_usage.rollup.shared_card_values import nodes_with_process_metrics, nodes_with_shared_cards
 
 MIB, MB = 2**20, 10**6
 _GIB = 2**30

@@ -12,8 +12,8 @@ from gpuctl_usage.rollup.clipped_intervals import ClippedHolding, clip_capacitie
 from gpuctl_usage.rollup.free_time import FreeTime, free_times
 from gpuctl_usage.rollup.inputs_digest import digest_of
 from gpuctl_usage.rollup.observation import Observed, count_unowned_samples, observe
-from gpuctl_usage.rollup.process_metrics import mark_process_metrics
 from gpuctl_usage.rollup.sample_series import series_by_pod
+from gpuctl_usage.rollup.shared_card_values import mark_process_metrics
 from gpuctl_usage.sums import Group, LabeledWorkload, Level, RolledUp, Sums
 
 MOST_INTERVALS = 2.5

@@ -6,10 +6,10 @@ GPU stands for an equal share of what the pod holds, and for one whole GPU at mo
 are observed; a pod that holds a quarter of a shared GPU has a quarter observed.
 
 For a shared GPU the exporter reports either the utilization of the card or that of each pod's own processes
-(:mod:`.process_metrics`). In the first case the pod's share is as busy as the card. In the second it is as busy as the
-pod makes it: 20 percent of the card are 80 percent of a quarter. A pod may use more than its quarter while other pods
-are idle; its share then counts as 100 percent busy, and the excess is counted separately (``beyond_gpu_s``). The excess
-is not added to the share of any other pod.
+(:mod:`.shared_card_values`). In the first case the pod's share is as busy as the card. In the second it is as busy as
+the pod makes it: 20 percent of the card are 80 percent of a quarter. A pod may use more than its quarter while other
+pods are idle; its share then counts as 100 percent busy, and the excess is counted separately (``beyond_gpu_s``). The
+excess is not added to the share of any other pod.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scheduling of hourly rollups, and the inputs of each."""
+"""Schedule of hourly rollups: which hours are due, provisional or final, and the inputs of each."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from gpuctl_usage.sums import RolledUp, Sums
 
 LOG = logging.getLogger("gpuctl_usage")
 ROLL_UP_AFTER = 90.0
-"""Seconds after its end at which hour rolled up; by then the last samples have been scraped."""
+"""Seconds after the end of an hour at which it is rolled up; by then the last samples have been scraped."""
 FINAL_AFTER = 15 * 60.0
-"""Seconds after its end until which an hour stays provisional."""
+"""Seconds after the end of an hour at which it can become final; incomplete coverage keeps it provisional longer."""
 GIVE_UP_AFTER = 6 * HOUR
-"""Seconds after its end at which an hour becomes final whatever its coverage."""
+"""Seconds after the end of an hour at which it becomes final whatever its coverage."""
 FULL_COVERAGE = 0.98
 """Coverage that is enough for an hour to become final."""
 _RETRY_AFTER = 15 * 60.0

@@ -19,8 +19,8 @@ from gpuctl_usage.gathering.gpu_samples import GpuSamples, PodPlace
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.rollup.ledger import discrepancies
-from gpuctl_usage.rollup.process_metrics import mark_process_metrics, nodes_with_shared_cards
 from gpuctl_usage.rollup.quotients import avg_gpu_memory_used, avg_utilization
+from gpuctl_usage.rollup.shared_card_values import mark_process_metrics, nodes_with_shared_cards
 from gpuctl_usage.store.database import open_database
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.exporter_lines import ACTIVE, BEGIN, FREE, OWN, UTIL, Line, dcgm, exported, history

@@ -10,7 +10,7 @@ import pytest
 
 from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, Holding, WorkloadKey
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
-from gpuctl_usage.hour_rollup import FINAL_AFTER, GIVE_UP_AFTER, ROLL_UP_AFTER, ConfiguredKeys, HourRoller
+from gpuctl_usage.hour_scheduling import FINAL_AFTER, GIVE_UP_AFTER, ROLL_UP_AFTER, ConfiguredKeys, HourRoller
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.rollup.aggregation import CLUSTER
 from gpuctl_usage.store.database import Database, open_database

@@ -1,10 +1,10 @@
-"""Scheduling of daily rollups."""
+"""Schedule of daily rollups: a day is due when its hours are final."""
 
 from __future__ import annotations
 
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.facts import DAY, HOUR
-from gpuctl_usage.hour_rollup import LOG, log_discrepancies
+from gpuctl_usage.hour_scheduling import LOG, log_discrepancies
 from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.hours import PeriodLength

@@ -1,5 +1,5 @@
-"""Detection of per-process metrics: an exporter reports for several pods on one card either the card's values or those
-of each pod's own processes.
+"""Values of cards that several pods share: an exporter reports for each pod either the card's values (copies) or those
+of the pod's own processes. Which of the two is detected from the values.
 
 If pods share a card by time (time-slicing, MPS), NVIDIA's exporter reports a series for each pod when
 ``KUBERNETES_VIRTUAL_GPUS`` is set. Up to 4.5.2-4.8.1 all of these are copies of the card's values. Since 4.5.3-4.8.2
@@ -60,26 +60,28 @@ def mark_process_metrics(
     for one in every:
         if one.metric:
             sources[one.node, one.metric].append(one)
-    told = {id(one): one for one in ours}
+    by_id = {id(one): one for one in ours}
     for same in sources.values():
         uses, memories = _of_shared(same, memory=False), _of_shared(same, memory=True)
         by_use, by_memory = (_phases(cards, start, end, how) for cards in (uses, memories))
-        if not any(turn.per_process for turn in (*by_use, *by_memory)):
+        if not any(phase.per_process for phase in (*by_use, *by_memory)):
             continue
-        parts = {gpu: _scale_factors(card) for gpu, card in uses.items()}
+        factors = {gpu: _scale_factors(card) for gpu, card in uses.items()}
         for one in same:
             if one.pod:
-                told[id(one)] = _marked(one, by_use, by_memory, parts.get(one.gpu, {}))
-    return [told[id(one)] for one in ours]
+                by_id[id(one)] = _marked(one, by_use, by_memory, factors.get(one.gpu, {}))
+    return [by_id[id(one)] for one in ours]
 
 
 def nodes_with_process_metrics(
     samples: Iterable[GpuSeries], start: float, end: float, how: SharedGpuMetrics
 ) -> frozenset[str]:
     """Return the nodes whose exporter reported per-process utilization at any time."""
-    told = mark_process_metrics(samples, start, end, how)
+    marked = mark_process_metrics(samples, start, end, how)
     return frozenset(
-        one.node for one in told if one.process_flags and any(mark & PROCESS_UTILIZATION for mark in one.process_flags)
+        one.node
+        for one in marked
+        if one.process_flags and any(mark & PROCESS_UTILIZATION for mark in one.process_flags)
     )
 
 
@@ -148,11 +150,12 @@ def _shows_processes(pods: _Pods) -> bool | None:
     return True if len(values) > 1 else None if values == {0.0} else False
 
 
-def _apart(turns: Sequence[_Phase], times: Sequence[float]) -> Sequence[bool]:
-    if len(turns) < 2:
-        return [bool(turns) and turns[0].per_process] * len(times)
-    begins = [turn.time for turn in turns]
-    return [turns[max(0, bisect_right(begins, time) - 1)].per_process for time in times]
+def _are_per_process(phases: Sequence[_Phase], times: Sequence[float]) -> Sequence[bool]:
+    """Return for each time True if the values are per process."""
+    if len(phases) < 2:
+        return [bool(phases) and phases[0].per_process] * len(times)
+    starts = [phase.time for phase in phases]
+    return [phases[max(0, bisect_right(starts, time) - 1)].per_process for time in times]
 
 
 def _scale_factors(card: dict[float, _Pods]) -> dict[float, float]:
@@ -166,12 +169,13 @@ def _scale_factors(card: dict[float, _Pods]) -> dict[float, float]:
 
 
 def _marked(
-    one: GpuSeries, by_use: Sequence[_Phase], by_memory: Sequence[_Phase], parts: dict[float, float]
+    one: GpuSeries, by_use: Sequence[_Phase], by_memory: Sequence[_Phase], factors: dict[float, float]
 ) -> GpuSeries:
-    use, memory = _apart(by_use, one.times), _apart(by_memory, one.times)
-    marks = array("b", [PROCESS_UTILIZATION * own + PROCESS_MEMORY * of for own, of in zip(use, memory, strict=True)])
+    own_use, own_memory = _are_per_process(by_use, one.times), _are_per_process(by_memory, one.times)
+    pairs = zip(own_use, own_memory, strict=True)
+    flags = array("b", [PROCESS_UTILIZATION * use + PROCESS_MEMORY * memory for use, memory in pairs])
     values = one.utilization
-    if parts:
-        both = zip(one.times, values, use, strict=True)
-        values = array("d", [value * parts.get(time, 1.0) if own else value for time, value, own in both])
-    return one._replace(utilization=values, process_flags=marks)
+    if factors:
+        times = zip(one.times, values, own_use, strict=True)
+        values = array("d", [value * factors.get(time, 1.0) if own else value for time, value, own in times])
+    return one._replace(utilization=values, process_flags=flags)
