@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpuctl.cli.main import run
-from gpuctl.importing.slurm.slurm_values import array_of, duration_of, gpus_of, gpus_of_gres, memory_of
+from gpuctl.importing.field_values import gpus_of
+from gpuctl.importing.slurm.slurm_values import array_of, duration_of, gpus_of_gres, memory_of
 
 SCRIPT = "#!/bin/bash\n#SBATCH --job-name=a\n#SBATCH --mem=4G\npython a.py\n"
 IMAGE = ("--image", "registry.example.com/a:1")

@@ -11,8 +11,8 @@ import pytest
 
 from gpuctl.frontend.source import Source
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Unreadable
-from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.tools import find_importer
 

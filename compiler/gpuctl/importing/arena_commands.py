@@ -22,15 +22,15 @@ from gpuctl.importing.arena_words import ArenaFlag, ArenaWord, split_flags, verb
 from gpuctl.importing.carried_fields import PATCHED, SET_BY_GPUCTL
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
-from gpuctl.importing.given_values import set_given_values
+from gpuctl.importing.field_values import short_duration, whole_number
+from gpuctl.importing.fields_from_options import set_given_values
+from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing, Unreadable
-from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import is_reserved
 from gpuctl.importing.pod_fields import GPU_RESOURCES
 from gpuctl.importing.slurm.body_syntax import BodyCommand, statements_of
 from gpuctl.importing.slurm.shell_values import Value, constant_of, words_of
-from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.slurm.text_places import LineBreaks
 from gpuctl.language.names import nearest_dns_label
 from gpuctl.language.settings import DEFAULT_PRIORITIES

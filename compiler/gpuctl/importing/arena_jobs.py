@@ -15,14 +15,14 @@ from gpuctl.importing.arena_programs import FRAMEWORKS, PYTORCH, arena_program
 from gpuctl.importing.carried_fields import PATCHED, PodPatch
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
-from gpuctl.importing.given_values import set_given_values
+from gpuctl.importing.field_values import whole_number
+from gpuctl.importing.fields_from_options import set_given_values
+from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing, Unreadable
-from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger, in_source_order
 from gpuctl.importing.manifest_metadata import is_reserved
 from gpuctl.importing.pod_fields import DEVICES, GPU_RESOURCES, is_same
 from gpuctl.importing.restart_policies import take_restarts
-from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, read_documents
 from gpuctl.importing.task_fields import TaskFields, open_nodes
 from gpuctl.language.names import is_env_name

@@ -13,6 +13,8 @@ from gpuctl.importing.line_ledger import placed
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import VERSION
 
+COMMAND = "environment.command"
+"""The path of the field that scripts of other tools become."""
 _WIDEST = 100
 """Maximum width of a list on one line."""
 _HEADS: dict[str, tuple[str, ...]] = {

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuctl.frontend.yaml_tree import MAPPING, RawDocument
-from gpuctl.importing.draft import Draft
-from gpuctl.importing.dstack_nodes import COMMAND, VARIABLES, take_commands, take_resources
+from gpuctl.importing.draft import COMMAND, Draft
+from gpuctl.importing.dstack_nodes import VARIABLES, take_commands, take_resources
+from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.import_values import Given
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import SourceTree
 from gpuctl.importing.task_fields import TaskFields
 from gpuctl.language.names import nearest_dns_label

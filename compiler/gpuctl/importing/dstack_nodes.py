@@ -6,15 +6,14 @@ import re
 from collections.abc import Iterable, Mapping
 
 from gpuctl.frontend.yaml_tree import SCALAR
-from gpuctl.importing.draft import Draft
+from gpuctl.importing.draft import COMMAND, Draft
+from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.import_values import Unreadable
 from gpuctl.importing.line_ledger import placed
 from gpuctl.importing.node_script import convert_node_script, with_constants
-from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import SourceTree
 from gpuctl.importing.task_fields import TaskFields, is_no_gpu
 
-COMMAND = "environment.command"
 VARIABLES = {
     r"\bDSTACK_NODES_NUM\b": "NNODES",
     r"\bDSTACK_NODE_RANK\b": "NODE_RANK",

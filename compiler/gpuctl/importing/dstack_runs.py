@@ -7,13 +7,13 @@ import shlex
 
 from gpuctl.frontend.source import Source
 from gpuctl.importing.carried_fields import PodPatch
-from gpuctl.importing.draft import Draft
+from gpuctl.importing.draft import COMMAND, Draft
 from gpuctl.importing.dstack_groups import take_groups
-from gpuctl.importing.dstack_nodes import COMMAND, shell_of, take_commands, take_resources
+from gpuctl.importing.dstack_nodes import shell_of, take_commands, take_resources
+from gpuctl.importing.field_values import whole_number
+from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Unreadable
-from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import SourceTree, read_documents
 from gpuctl.importing.task_fields import AS_PROBES, TaskFields
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.frontend.platform_restrictions import NO_DEVICES, RESERVED_ENV, VISIBLE_DEVICES
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.language.names import is_pod_field
 

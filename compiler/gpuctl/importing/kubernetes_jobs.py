@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.given_values import set_given_values
+from gpuctl.importing.field_values import whole_number
+from gpuctl.importing.fields_from_options import set_given_values
+from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given
-from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import take_annotations, take_labels, take_metadata
 from gpuctl.importing.pod_fields import DEVICES, PodFields
-from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.importing.training_operator import take_defaults, take_ports, take_suspension, take_time_limits
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuctl.importing.carried_fields import PodPatch
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
 
 _MOUNT_KEYS = {"name", "mountPath", "readOnly", "subPath"}

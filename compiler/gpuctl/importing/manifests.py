@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_tree import MAPPING, RawDocument
+from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing, Unreadable
-from gpuctl.importing.imported import Imported
 from gpuctl.importing.kubernetes_jobs import import_job
 from gpuctl.importing.line_ledger import LineLedger, in_source_order
 from gpuctl.importing.service_manifests import import_deployment

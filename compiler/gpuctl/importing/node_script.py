@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from gpuctl.frontend.shell import read_command
-from gpuctl.importing.draft import Draft
+from gpuctl.importing.draft import COMMAND, Draft
 from gpuctl.importing.import_values import Unreadable
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.slurm.body_facts import COMMAND, BodyFacts
+from gpuctl.importing.slurm.body_facts import BodyFacts
 from gpuctl.importing.slurm.script_body import ScriptBody
 from gpuctl.importing.slurm.script_edits import VariableChange
 from gpuctl.importing.slurm.slurm_variables import Replaced

@@ -9,12 +9,12 @@ from typing import Any
 from gpuctl.importing.carried_fields import PATCHED, SET_BY_GPUCTL, PodPatch
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import source_of_variable, take_variable
+from gpuctl.importing.field_values import short_duration, whole_number
 from gpuctl.importing.further_containers import take_further_containers
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.label_selectors import selected_labels
 from gpuctl.importing.manifest_metadata import is_reserved
 from gpuctl.importing.manifest_volumes import PodVolumes
-from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, shown_path
 
 GPU_RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd", "huawei.com/Ascend910": "ascend"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, shown_path
 
 _MOST = 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
 
 _FIELD = "autoscaling"

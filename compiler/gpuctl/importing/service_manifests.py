@@ -7,16 +7,17 @@ from collections.abc import Sequence
 
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.given_values import set_given_values
+from gpuctl.importing.field_values import whole_number
+from gpuctl.importing.fields_from_options import set_given_values
+from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given
-from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import OUR_LABELS, take_annotations, take_labels, take_metadata
 from gpuctl.importing.manifest_volumes import take_claims
 from gpuctl.importing.pod_fields import DEVICES, HOST_NAME, PodFields
 from gpuctl.importing.scaler_manifests import take_autoscaler
-from gpuctl.importing.service_ports import ServicePorts, take_probes
-from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.service_ports import ServicePorts
+from gpuctl.importing.service_probes import take_probes
 from gpuctl.importing.source_tree import Path, SourceTree
 
 TOOL = "Deployment"

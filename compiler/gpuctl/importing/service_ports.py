@@ -1,17 +1,15 @@
-"""The ports of a Deployment's program and of its Service, and the probes that ask them."""
+"""The ports of a Deployment's program and of its Service, as fields of a document."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.pod_fields import PodFields
-from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
 
 _PROTOCOLS = ("TCP", "UDP")
-_HEALTH = "service.health_check"
-_STARTUP = "service.startup_timeout"
 _MAIN = "main"
 
 
@@ -141,59 +139,3 @@ def _container_ports(tree: SourceTree, base: Path) -> list[ContainerPort]:
 
 def _is_same(one: ContainerPort, other: ContainerPort) -> bool:
     return (one.number, one.protocol) == (other.number, other.protocol)
-
-
-def take_probes(tree: SourceTree, pod: PodFields, ports: ServicePorts, draft: Draft) -> None:
-    """Take the probes: those that the language has not go into `podPatch`."""
-    names = [name for name in ("readinessProbe", "startupProbe", "livenessProbe") if name in tree.keys(pod.container)]
-    has_all = len(names) == 3
-    for name in names:
-        base: Path = (*pod.container, name)
-        written = tree.text((*base, "httpGet", "path"))
-        path = None if written is None else f"/{written.removeprefix('/')}"
-        known = draft.get(_HEALTH)
-        if not _is_health_check(tree, base, ports) or (name == "startupProbe" and known not in (None, path)):
-            value = tree.typed(base)
-            for kind in ("httpGet", "tcpSocket"):
-                number = ports.resolve(tree.text((*base, kind, "port")))
-                # The ports of the document have other names.
-                if number is not None:
-                    value[kind]["port"] = number
-            pod.patch.of_container(base, name, value)
-            continue
-        field = _HEALTH if known in (None, path) else "service.liveness"
-        draft.set(field, path, tree.line((*base, "httpGet", "path")))
-        if known is None and not has_all:
-            note = "it becomes a startup, a readiness and a liveness probe"
-            tree.changed((*base, "httpGet", "path"), field, note)
-        else:
-            tree.mapped((*base, "httpGet", "path"), field)
-        tree.mapped((*base, "httpGet", "port"), "service.port")
-        tree.mapped((*base, "httpGet", "scheme"), field)
-        _startup_timeout(tree, base, name, draft, has_startup="startupProbe" in names)
-
-
-def _is_health_check(tree: SourceTree, base: Path, ports: ServicePorts) -> bool:
-    """Return True if a probe asks the main port over HTTP, and nothing else."""
-    port = ports.resolve(tree.text((*base, "httpGet", "port")))
-    is_main = ports.main is None or port == ports.main.number
-    keys = set(tree.keys((*base, "httpGet")))
-    scheme = tree.text((*base, "httpGet", "scheme")) or "HTTP"
-    path = tree.text((*base, "httpGet", "path"))
-    return path is not None and port is not None and is_main and keys <= {"path", "port", "scheme"} and scheme == "HTTP"
-
-
-def _startup_timeout(tree: SourceTree, base: Path, name: str, draft: Draft, *, has_startup: bool) -> None:
-    failures = whole_number(tree.text((*base, "failureThreshold"))) or 0
-    period = whole_number(tree.text((*base, "periodSeconds"))) or 10
-    delay = whole_number(tree.text((*base, "initialDelaySeconds"))) or 0
-    if tree.text((*base, "successThreshold")) == "1":
-        tree.mapped((*base, "successThreshold"), None, "it is Kubernetes' default")
-    if name == "livenessProbe" and delay and not has_startup:
-        draft.set(_STARTUP, short_duration(delay + period * (failures or 3)), tree.line(base))
-        note = "a pod that has not answered after this time and the failures is restarted"
-        tree.changed((*base, "initialDelaySeconds"), _STARTUP, note)
-    if name == "startupProbe" and failures:
-        draft.set(_STARTUP, short_duration(failures * period), tree.line(base))
-        tree.mapped((*base, "failureThreshold"), _STARTUP)
-        tree.mapped((*base, "periodSeconds"), _STARTUP)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from gpuctl.frontend.yaml_tree import MAPPING
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
-from gpuctl.importing.given_values import set_given_values
+from gpuctl.importing.field_values import whole_number
+from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_values import Given, Missing
-from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, shown_path
 from gpuctl.language.names import is_env_name, nearest_dns_label
 

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from gpuctl.frontend.source import Source
 from gpuctl.importing.arena_commands import import_arena_commands
 from gpuctl.importing.arena_jobs import import_arena_jobs, is_arena_job
-from gpuctl.importing.cloud_tasks import import_sky_tasks
 from gpuctl.importing.dstack_runs import import_dstack_run
+from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Unreadable
-from gpuctl.importing.imported import Imported
 from gpuctl.importing.manifests import KINDS, import_manifests
+from gpuctl.importing.sky_tasks import import_sky_tasks
 from gpuctl.importing.slurm.conversion import import_batch_script
 from gpuctl.language.kinds import KINDS as DOCUMENT_KINDS
 

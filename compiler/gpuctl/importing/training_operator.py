@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.given_values import set_given_values
+from gpuctl.importing.field_values import short_duration, whole_number
+from gpuctl.importing.fields_from_options import set_given_values
+from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing
-from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import take_annotations, take_labels, take_metadata
 from gpuctl.importing.pod_fields import DEVICES, HOST_NAME, PodFields, is_same
 from gpuctl.importing.restart_policies import take_restarts
-from gpuctl.importing.slurm.slurm_values import short_duration, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.importing.task_fields import TaskFields, open_nodes
 from gpuctl.importing.torchrun_programs import BY_SETTINGS, BY_TORCHRUN, as_torchrun

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.field_values import Gpus, gpus_of, whole_number
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.job_options import SCRATCH
 from gpuctl.importing.slurm.sbatch_options import SlurmOption
-from gpuctl.importing.slurm.slurm_values import Gpus, gpus_of, gpus_of_gres, memory_of, whole_number
+from gpuctl.importing.slurm.slurm_values import gpus_of_gres, memory_of
 from gpuctl.language.display_text import count_text
 
 _GPUS_IN_BODY = (

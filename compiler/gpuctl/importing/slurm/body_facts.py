@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gpuctl.frontend.platform_restrictions import VISIBLE_DEVICES
-from gpuctl.importing.draft import Draft
+from gpuctl.importing.draft import COMMAND, Draft
+from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement
@@ -22,11 +23,9 @@ from gpuctl.importing.slurm.command_rules import (
 )
 from gpuctl.importing.slurm.script_edits import ScriptEdits
 from gpuctl.importing.slurm.shell_values import LONGEST_COMMAND, Value, word_value, words_of
-from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.slurm.slurm_variables import is_list_of_other_gpus
 from gpuctl.importing.slurm.text_places import LineBreaks
 
-COMMAND = "environment.command"
 _PORT = 29500
 _STARTS_SCRIPT = r"(?:^|[\s;&|(])(?:source|\.|bash|sh)[ \t]+([\w./~$\{}][\w./~$\{}@%+-]*)"
 _SETS_DEFAULT = r"\"?\$\{(?P<name>[A-Za-z_]\w*):?=(?P<value>[^{}\"]*(?:\$\{\w+\}[^{}\"]*)*)\}\"?"

@@ -6,15 +6,16 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from gpuctl.importing.draft import COMMAND
+from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.line_ledger import Outcome
-from gpuctl.importing.slurm.body_facts import COMMAND, BodyState, script_of, scripts_in_shell, variables_for
+from gpuctl.importing.slurm.body_facts import BodyState, script_of, scripts_in_shell, variables_for
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
 from gpuctl.importing.slurm.called_scripts import CalledScript
 from gpuctl.importing.slurm.command_rules import is_for_each_node, lost_processes, reason_to_drop
 from gpuctl.importing.slurm.container_commands import container_program, takes_inner_container
 from gpuctl.importing.slurm.deepspeed_launcher import convert_deepspeed
 from gpuctl.importing.slurm.sbatch_options import SlurmOption, read_options
-from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.slurm.srun_options import SrunOptions, SrunStep, exported, step_gpus
 from gpuctl.importing.slurm.step_gpus import LOOP, OwnGpus, own_gpus
 from gpuctl.importing.slurm.step_processes import (

@@ -8,8 +8,9 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
+from gpuctl.importing.draft import COMMAND
 from gpuctl.importing.line_ledger import Outcome
-from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
+from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyWord
 from gpuctl.importing.slurm.command_rules import (
     CONTAINER_TOOLS,

@@ -9,8 +9,9 @@ from gpuctl.frontend.code_tree import CodeTree
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.frontend.source import STDIN, Source
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.field_values import gpus_of
+from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing, Unreadable
-from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.allocation import Allocation
 from gpuctl.importing.slurm.batch_file import BatchFile, read_batch_file
@@ -31,7 +32,7 @@ from gpuctl.importing.slurm.role_bodies import import_roles
 from gpuctl.importing.slurm.sbatch_options import OF_CONTAINERS
 from gpuctl.importing.slurm.script_body import ScriptBody
 from gpuctl.importing.slurm.script_edits import as_argument
-from gpuctl.importing.slurm.slurm_values import ArrayRange, gpus_of
+from gpuctl.importing.slurm.slurm_values import ArrayRange
 from gpuctl.importing.slurm.slurm_variables import SlurmFacts, replace_variables, values_in_pod
 from gpuctl.importing.slurm.srun_options import SrunOptions
 from gpuctl.language.names import nearest_dns_label

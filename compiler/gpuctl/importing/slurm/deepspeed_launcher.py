@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuctl.frontend.launcher_checks import DEEPSPEED, DEEPSPEED_FLAGS
+from gpuctl.importing.draft import COMMAND
+from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.line_ledger import Outcome
-from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
+from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyWord
-from gpuctl.importing.slurm.slurm_values import whole_number
 
 _START = 6
 _UNKNOWN = r"\$(?!\()|`"

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from gpuctl.frontend.command_checks import uses_deepspeed
 from gpuctl.frontend.shell_lexer import NotUnderstood
+from gpuctl.importing.draft import COMMAND
 from gpuctl.importing.line_ledger import Outcome
-from gpuctl.importing.slurm.body_facts import COMMAND, BodyState
+from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement, statements_of
 from gpuctl.importing.slurm.command_rules import assigned_names
 from gpuctl.importing.slurm.script_edits import ScriptEdits

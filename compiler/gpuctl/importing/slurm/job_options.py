@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
+from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.import_values import Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.sbatch_options import OF_CONTAINERS, SlurmOption
-from gpuctl.importing.slurm.slurm_values import ArrayRange, array_of, duration_of, normal_path, whole_number
+from gpuctl.importing.slurm.slurm_values import ArrayRange, array_of, duration_of, normal_path
 from gpuctl.language.names import is_dns_label, is_env_name
 from gpuctl.language.settings import DEFAULT_PRIORITIES
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuctl.importing.slurm.slurm_values import whole_number
+from gpuctl.importing.field_values import whole_number
 
 _MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
 _VALUED = """

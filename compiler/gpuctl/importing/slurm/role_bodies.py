@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from gpuctl.importing.draft import Draft
+from gpuctl.importing.draft import COMMAND, Draft
+from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.line_ledger import LineLedger, Outcome
-from gpuctl.importing.slurm.body_facts import COMMAND, BodyFacts, BodyState
+from gpuctl.importing.slurm.body_facts import BodyFacts, BodyState
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_syntax import Statement
 from gpuctl.importing.slurm.command_rules import assigned_names
 from gpuctl.importing.slurm.heterogeneous_jobs import RolePart
 from gpuctl.importing.slurm.script_body import ScriptBody
 from gpuctl.importing.slurm.script_edits import ScriptEdits
-from gpuctl.importing.slurm.slurm_values import memory_of, whole_number
+from gpuctl.importing.slurm.slurm_values import memory_of
 from gpuctl.importing.slurm.slurm_variables import PART, Replaced
 from gpuctl.importing.slurm.srun_options import SrunOptions, step_gpus
 from gpuctl.importing.slurm.step_groups import Division, PlacedStep, StepGroup, divide

@@ -8,10 +8,9 @@ from collections.abc import Iterable
 
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.frontend.shell import is_shell_only
-from gpuctl.importing.draft import Draft
+from gpuctl.importing.draft import COMMAND, Draft
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import (
-    COMMAND,
     BodyFacts,
     BodyState,
     defaults_of,

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
+from gpuctl.importing.draft import COMMAND
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.batch_file import DIRECTIVE
-from gpuctl.importing.slurm.body_facts import COMMAND, BodyState, foreign_default
+from gpuctl.importing.slurm.body_facts import BodyState, foreign_default
 from gpuctl.importing.slurm.body_syntax import BodyCommand, Statement
 from gpuctl.importing.slurm.command_rules import NO_STEP, SLURM_COMMANDS, STARTS_CONTAINER
 from gpuctl.importing.slurm.container_commands import MOUNTS, NO_CONTAINERS, unknown_mounts

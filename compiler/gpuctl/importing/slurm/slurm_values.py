@@ -6,30 +6,12 @@ import posixpath
 import re
 from typing import NamedTuple
 
+from gpuctl.importing.field_values import Gpus, gpus_of, short_duration
 from gpuctl.objects.durations import MAX_SECONDS
 
 _UNITS = {"K": "Ki", "M": "Mi", "G": "Gi", "T": "Ti"}
 _TIME = r"(?:(?P<days>\d+)-)?(?P<rest>\d+(?::\d+){0,2})\Z"
-_MIG = r"(?:\A|[_.-])(\d{1,2}g\.\d{1,3}gb(?:\+me)?)\Z"
 _MOST_INDICES = 100_000
-
-
-class Gpus(NamedTuple):
-    """A number of GPUs, and their type if one is named, such as ``h100`` or ``a100_1g.5gb`` for slices."""
-
-    number: int
-    type: str | None
-
-    @property
-    def profile(self) -> str | None:
-        """The MIG profile of slices; None for whole GPUs."""
-        match = re.search(_MIG, self.type or "")
-        return match[1] if match is not None else None
-
-    @property
-    def model(self) -> str | None:
-        """The type of the GPUs, or of those that are sliced; None if it is not named."""
-        return re.sub(_MIG, "", self.type or "") or None
 
 
 class ArrayRange(NamedTuple):
@@ -67,19 +49,6 @@ def duration_of(text: str) -> str | None:
     return short_duration(total) if total <= MAX_SECONDS else ""
 
 
-def short_duration(seconds: int) -> str:
-    """Return seconds as a duration, such as ``1d12h``; "" for 0."""
-    parts = []
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        number, seconds = divmod(seconds, size)
-        if number:
-            parts.append(f"{number}{unit}")
-    # Hours are easier to read than a day and some hours.
-    if len(parts) == 2 and parts[0] == "1d" and parts[1].endswith("h"):
-        return f"{24 + int(parts[1][:-1])}h"
-    return "".join(parts)
-
-
 def memory_of(text: str, times: int = 1) -> str | None:
     """Return an amount of memory as a quantity, multiplied; "" for all of the node, None if it is not an amount."""
     match = re.match(r"(\d+)([KMGT]?)B?\Z", text.strip(), re.IGNORECASE)
@@ -89,14 +58,6 @@ def memory_of(text: str, times: int = 1) -> str | None:
     if number == 0:
         return ""
     return f"{number}{_UNITS[match[2].upper() or 'M']}"
-
-
-def gpus_of(text: str) -> Gpus | None:
-    """Return a number such as ``4``, ``h100:4``, ``1g.10gb:1`` or ``h100``; None if it is not one."""
-    match = re.match(r"(?:([A-Za-z][\w.+-]*|\d{1,2}g\.\d{1,3}gb(?:\+me)?)(?::|\Z))?(\d+)?(?:\(.*\))?\Z", text)
-    if match is None or not (match[1] or match[2]):
-        return None
-    return Gpus(int(match[2] or 1), match[1])
 
 
 def gpus_of_gres(text: str) -> tuple[Gpus | None, list[str]]:
@@ -128,11 +89,6 @@ def array_of(text: str) -> ArrayRange | None:
             return None
         indices.update(range(first, last + 1, step))
     return ArrayRange(sorted(indices), int(match[2]) if match[2] else None)
-
-
-def whole_number(text: str | None) -> int | None:
-    """Return a whole number; None if the text is not one."""
-    return int(text) if text is not None and re.match(r"\d{1,9}\Z", text) else None
 
 
 def normal_path(path: str) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.field_values import gpus_of, whole_number
 from gpuctl.importing.import_values import REASONS, Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.job_options import DROPPED
 from gpuctl.importing.slurm.sbatch_options import OPTION_NAMES, SlurmOption
-from gpuctl.importing.slurm.slurm_values import gpus_of, gpus_of_gres, normal_path, whole_number
+from gpuctl.importing.slurm.slurm_values import gpus_of_gres, normal_path
 
 _SUPERFLUOUS = {
     **dict.fromkeys(("label", "unbuffered"), "`gpuctl logs` prints lines of all pods with their names"),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gpuctl.frontend.shell_lexer import NotUnderstood
+from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyCommand, Statement, statements_of
 from gpuctl.importing.slurm.command_rules import (
@@ -17,7 +18,6 @@ from gpuctl.importing.slurm.command_rules import (
 )
 from gpuctl.importing.slurm.sbatch_options import SlurmOption, read_options
 from gpuctl.importing.slurm.shell_values import Value
-from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.slurm.step_loops import StepLoop, counter_of, loop_of
 from gpuctl.importing.slurm.step_places import JobShape, NoPlace, Place, expanded_words, place_of
 

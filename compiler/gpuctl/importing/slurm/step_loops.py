@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.slurm.body_syntax import BodyWord, Statement
 from gpuctl.importing.slurm.shell_values import Values
-from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.slurm.step_places import JobShape, NoPlace
 
 _NAME = r"(?P<name>[A-Za-z_]\w*)"

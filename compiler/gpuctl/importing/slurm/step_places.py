@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyWord
 from gpuctl.importing.slurm.sbatch_options import SlurmOption
 from gpuctl.importing.slurm.shell_values import Values, word_value
-from gpuctl.importing.slurm.slurm_values import whole_number
 from gpuctl.importing.slurm.text_places import reference
 
 _HOST = r"@(\d{1,4})@\Z"

@@ -6,15 +6,14 @@ import re
 
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_tree import MAPPING, SEQUENCE, RawDocument
-from gpuctl.importing.draft import Draft
+from gpuctl.importing.draft import COMMAND, Draft
+from gpuctl.importing.field_values import gpus_of, whole_number
+from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing, Unreadable
-from gpuctl.importing.imported import Imported
 from gpuctl.importing.line_ledger import LineLedger, in_source_order
 from gpuctl.importing.manifest_metadata import take_annotations, take_labels
 from gpuctl.importing.node_script import convert_node_script, with_constants
 from gpuctl.importing.pod_fields import PodFields
-from gpuctl.importing.slurm.body_facts import COMMAND
-from gpuctl.importing.slurm.slurm_values import gpus_of, whole_number
 from gpuctl.importing.source_tree import Path, SourceTree, read_documents
 from gpuctl.importing.task_fields import AS_PROBES, TaskFields, is_no_gpu
 

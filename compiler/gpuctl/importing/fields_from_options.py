@@ -1,11 +1,11 @@
-"""Values of the command line in a document whose importer reads no resources from other places."""
+"""Fields of a document from values of the command line, for all importers but that of Slurm."""
 
 from __future__ import annotations
 
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.import_values import REASONS, Given, Missing
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.slurm.slurm_values import whole_number
 
 
 def set_given_values(draft: Draft, given: Given, ledger: LineLedger, line: int, *, has_gpus: bool) -> list[Missing]:

@@ -1,0 +1,52 @@
+"""Values of fields that several importers read or write: whole numbers, durations, GPUs with their type."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_MIG = r"(?:\A|[_.-])(\d{1,2}g\.\d{1,3}gb(?:\+me)?)\Z"
+
+
+class Gpus(NamedTuple):
+    """A number of GPUs, and their type if one is named, such as ``h100`` or ``a100_1g.5gb`` for slices."""
+
+    number: int
+    type: str | None
+
+    @property
+    def profile(self) -> str | None:
+        """The MIG profile of slices; None for whole GPUs."""
+        match = re.search(_MIG, self.type or "")
+        return match[1] if match is not None else None
+
+    @property
+    def model(self) -> str | None:
+        """The type of the GPUs, or of those that are sliced; None if it is not named."""
+        return re.sub(_MIG, "", self.type or "") or None
+
+
+def whole_number(text: str | None) -> int | None:
+    """Return a whole number; None if the text is not one."""
+    return int(text) if text is not None and re.match(r"\d{1,9}\Z", text) else None
+
+
+def short_duration(seconds: int) -> str:
+    """Return seconds as a duration, such as ``1d12h``; "" for 0."""
+    parts = []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        number, seconds = divmod(seconds, size)
+        if number:
+            parts.append(f"{number}{unit}")
+    # Hours are easier to read than a day and some hours.
+    if len(parts) == 2 and parts[0] == "1d" and parts[1].endswith("h"):
+        return f"{24 + int(parts[1][:-1])}h"
+    return "".join(parts)
+
+
+def gpus_of(text: str) -> Gpus | None:
+    """Return a number such as ``4``, ``h100:4``, ``1g.10gb:1`` or ``h100``; None if it is not one."""
+    match = re.match(r"(?:([A-Za-z][\w.+-]*|\d{1,2}g\.\d{1,3}gb(?:\+me)?)(?::|\Z))?(\d+)?(?:\(.*\))?\Z", text)
+    if match is None or not (match[1] or match[2]):
+        return None
+    return Gpus(int(match[2] or 1), match[1])
