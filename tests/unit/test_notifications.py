@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from gpuctl.kube import webhook_request
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.notify_block import Channel, parse_notify
 from gpuctl.language.settings import Settings
@@ -24,7 +25,6 @@ from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.prerequisites import Prerequisite
 from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.why.finding import Finding
-from gpuctl.usecases.policies import webhook_request
 from gpuctl_server.notifications.job_events import SETTLING, JobEvent, job_events
 from gpuctl_server.notifications.messages import Surroundings, message_about, rejection, request_of
 from gpuctl_server.notifications.webhooks import NoAddress, Webhooks

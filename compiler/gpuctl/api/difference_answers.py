@@ -17,7 +17,7 @@ from gpuctl.gitops.document_changes import DocumentChange
 from gpuctl.gitops.impact_rows import Amount, PoolRow, QuotaRow
 from gpuctl.gitops.object_changes import ObjectChange, ObjectKey, StateChanges
 from gpuctl.gitops.resource_impact import Cost, Impact
-from gpuctl.gitops.value_changes import value_changes
+from gpuctl.gitops.value_comparison import value_changes
 from gpuctl.language.masking import masked_pair
 from gpuctl.reading.live_impact import CausedEviction, LiveImpact
 

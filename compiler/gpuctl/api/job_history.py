@@ -9,7 +9,7 @@ from pydantic import Field
 from gpuctl.api.base_models import ApiModel
 from gpuctl.api.json_values import change_values
 from gpuctl.apply.state.past_documents import PastDocument
-from gpuctl.gitops.value_changes import value_changes
+from gpuctl.gitops.value_comparison import value_changes
 from gpuctl.reading.jobs.document_history import DocumentHistory, HistoryRow
 
 

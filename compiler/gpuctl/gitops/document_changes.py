@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gpuctl.backend.canonical_form import canonical
 from gpuctl.compilation import Compilation
 from gpuctl.gitops.value_change import ValueChange
-from gpuctl.gitops.value_changes import value_changes
+from gpuctl.gitops.value_comparison import value_changes
 from gpuctl.language.masking import masked_pair
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.embedded_document import document_of, is_same_document

@@ -16,7 +16,7 @@ from gpuctl.gitops.document_changes import DocumentChange, changed_documents
 from gpuctl.gitops.impact_rows import PoolRow, QuotaRow, pool_rows, quota_rows
 from gpuctl.gitops.object_changes import ObjectKey
 from gpuctl.gitops.restarts import RenderedNames, Restart, restarts
-from gpuctl.gitops.value_changes import value_changes
+from gpuctl.gitops.value_comparison import value_changes
 
 
 class Cost(NamedTuple):

@@ -14,7 +14,7 @@ import yaml
 
 from gpuctl.gitops.declared_state import DeclaredState, JobId
 from gpuctl.gitops.object_changes import ObjectKey, by_key, differences, is_object
-from gpuctl.gitops.value_changes import value_changes
+from gpuctl.gitops.value_comparison import value_changes
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import SERVICES, TRAINING_FORMS, Object
 from gpuctl.objects.embedded_document import is_same_document

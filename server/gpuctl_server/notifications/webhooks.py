@@ -14,9 +14,9 @@ from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.webhook_request import post
 from gpuctl.language.notify_block import Channel
 from gpuctl.language.sentences import say
-from gpuctl.usecases.policies.webhook_request import post
 from gpuctl_server.notifications.messages import Message, rejection, request_of
 
 _LARGEST = 8192

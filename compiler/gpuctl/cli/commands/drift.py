@@ -16,9 +16,9 @@ from gpuctl.cli.options.planning_options import documents_of
 from gpuctl.cli.options.revision_errors import revision_errors
 from gpuctl.cli.output.drift_lines import drift_markdown, drift_text, summary
 from gpuctl.cli.output.printing import show_value
+from gpuctl.kube.webhook_request import post
 from gpuctl.language.masking import redact
 from gpuctl.usecases.documents.change_options import DocumentOptions
-from gpuctl.usecases.policies.webhook_request import post
 from gpuctl.usecases.revisions.drift_report import documents_at, drift_of
 
 if TYPE_CHECKING:

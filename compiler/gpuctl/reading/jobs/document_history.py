@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs
 from gpuctl.apply.state.past_documents import PastDocument, read_history
 from gpuctl.gitops.value_change import ValueChange
-from gpuctl.gitops.value_changes import value_changes
+from gpuctl.gitops.value_comparison import value_changes
 from gpuctl.hints import APPLY, IN_NAMESPACE
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.kube.scope import Scope

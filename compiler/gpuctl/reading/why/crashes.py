@@ -19,12 +19,12 @@ from gpuctl.reading.jobs.status import one_line
 from gpuctl.reading.why import log_diagnosis as log
 from gpuctl.reading.why.container_exits import ContainerExit, container_exits
 from gpuctl.reading.why.containers import gpu_driver, no_command
+from gpuctl.reading.why.errors_in_logs import program_error
 from gpuctl.reading.why.event_proofs import event_proof, object_title
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, most_urgent, repeated
 from gpuctl.reading.why.log_patterns import PROGRAM_CAUSES
 from gpuctl.reading.why.probes import failed_probe
-from gpuctl.reading.why.program_errors import program_error
 from gpuctl.reading.why.stopped_jobs import command, how_to_run_again
 
 # Reasons set by the kubelet or the scheduler; other rules handle them.

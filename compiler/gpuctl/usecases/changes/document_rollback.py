@@ -17,7 +17,7 @@ from gpuctl.apply.state.past_documents import PastDocument, digest_of, without_c
 from gpuctl.backend.emitter import emit_object
 from gpuctl.frontend.source import Source
 from gpuctl.gitops.value_change import changes_text
-from gpuctl.gitops.value_changes import value_changes
+from gpuctl.gitops.value_comparison import value_changes
 from gpuctl.hints import JobHint, RevisionHint
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.kube.scope import Scope

@@ -18,7 +18,7 @@ from gpuctl.frontend.spans import child
 from gpuctl.frontend.yaml_reader import read
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, RawDocument, YamlNode
 from gpuctl.gitops.value_change import ValueChange
-from gpuctl.gitops.value_changes import value_changes
+from gpuctl.gitops.value_comparison import value_changes
 from gpuctl.language.display_text import first_few
 from gpuctl.language.images import split_reference
 from gpuctl.language.kinds import ALIASES, KINDS, WORKLOADS

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuctl.gitops.value_change import ValueChange
-from gpuctl.gitops.value_changes import value_changes
+from gpuctl.gitops.value_comparison import value_changes
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Report actions to a webhook: a POST of JSON."""
+"""A POST of JSON to a webhook, with a limit for the time of the whole request."""
 
 from __future__ import annotations
 
