@@ -13,20 +13,20 @@ import yaml
 
 from gpuctl.cli.commands import delete
 from gpuctl.cli.main import cli
-from gpuctl.cli.options import cluster_completion, local_completion
+from gpuctl.cli.options import completion_callbacks
 from properties.scale import part_of
 from support.cluster_tools import POOL, Place, training
 from support.completion import SHELLS, completed
 
 KIND_OF = {
-    cluster_completion.complete_job: "job",
-    cluster_completion.complete_pool: "pool",
-    cluster_completion.complete_node: "node",
-    cluster_completion.complete_quota: "quota",
-    cluster_completion.complete_namespace: "namespace",
-    local_completion.complete_context: "context",
-    local_completion.complete_cluster: "cluster",
-    local_completion.complete_server: "server",
+    completion_callbacks.complete_job: "job",
+    completion_callbacks.complete_pool: "pool",
+    completion_callbacks.complete_node: "node",
+    completion_callbacks.complete_quota: "quota",
+    completion_callbacks.complete_namespace: "namespace",
+    completion_callbacks.complete_context: "context",
+    completion_callbacks.complete_cluster: "cluster",
+    completion_callbacks.complete_server: "server",
 }
 NAMED = {"--namespace", "--pool", "--context", "--cluster", "--server", "job", "name", "names", "nodes"}
 """Options and arguments whose values are names of existing objects."""

@@ -10,7 +10,7 @@ import click
 
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.change_runner import Invocation, changing_options, cluster_change, service_change
-from gpuctl.cli.options.cluster_completion import complete_job, complete_namespace, complete_pool, complete_quota
+from gpuctl.cli.options.completion_callbacks import complete_job, complete_namespace, complete_pool, complete_quota
 from gpuctl.cli.options.connection_options import checkpoint_option
 from gpuctl.cli.options.document_options import CompileOptions, compile_options, require_inputs
 from gpuctl.cli.options.multi_cluster import chosen_clusters, multi_cluster_change

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import click
 
-from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.output.terminal import is_interactive, raw_terminal, size

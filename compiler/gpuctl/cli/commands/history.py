@@ -9,7 +9,7 @@ import click
 from gpuctl.api.job_history import HistoryAnswer, JobRevision, RevisionChanges
 from gpuctl.apply.state.past_documents import PastDocument
 from gpuctl.backend.emitter import emit_object
-from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.reading_options import (
     ReadingOptions,
     detail_options,

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gpuctl.cli.options.cluster_completion import complete_pool
+from gpuctl.cli.options.completion_callbacks import complete_pool
 from gpuctl.cli.options.platform_option import platform_option
 from gpuctl.cli.output import text
 from gpuctl.cli.output.import_lines import import_answer, print_remarks

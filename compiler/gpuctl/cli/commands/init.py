@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from gpuctl.cli.commands.explain import kinds
-from gpuctl.cli.options.cluster_completion import complete_pool
+from gpuctl.cli.options.completion_callbacks import complete_pool
 from gpuctl.cli.output import text
 from gpuctl.cli.output.printing import show_next_steps
 from gpuctl.frontend.invalid_documents import InvalidDocuments

@@ -9,7 +9,7 @@ import click
 
 from gpuctl.acts.node_labels import LabelTerms
 from gpuctl.api.node_label_answers import LABELLED, BatchReport
-from gpuctl.cli.options.cluster_completion import complete_node
+from gpuctl.cli.options.completion_callbacks import complete_node
 from gpuctl.cli.options.connection_options import json_option
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup

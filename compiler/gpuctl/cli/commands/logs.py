@@ -12,7 +12,7 @@ import click
 
 from gpuctl.api.log_answers import log_end
 from gpuctl.cli.options.bound_options import bound
-from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.connection_options import Progress, json_option
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options

@@ -8,7 +8,7 @@ import click
 
 from gpuctl.api.change_answers import paused_job
 from gpuctl.cli.options.change_runner import Invocation, callbacks_of
-from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.connection_options import Progress
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.local_port import forward_port

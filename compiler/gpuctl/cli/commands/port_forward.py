@@ -6,7 +6,7 @@ import re
 
 import click
 
-from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.local_port import forward_port
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options

@@ -7,7 +7,7 @@ import click
 from gpuctl.acts.pool_membership import remove_from_pool
 from gpuctl.api.node_label_answers import BatchReport
 from gpuctl.cli.commands.get.listing import strip_kinds
-from gpuctl.cli.options.cluster_completion import complete_node, complete_pool
+from gpuctl.cli.options.completion_callbacks import complete_node, complete_pool
 from gpuctl.cli.options.connection_options import json_option
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup

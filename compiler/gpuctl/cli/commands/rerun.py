@@ -6,7 +6,7 @@ from functools import partial
 
 import click
 
-from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.named_jobs import read_named_jobs
 from gpuctl.cli.options.reading_options import ReadingOptions, settings_option

@@ -20,7 +20,7 @@ from gpuctl.cli.options.change_runner import (
     service_change,
     show_outcome,
 )
-from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.connection_options import checkpoint_option
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.platform_option import platform_settings

@@ -7,7 +7,7 @@ import re
 import click
 
 from gpuctl.api.json_values import to_json
-from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.connection_options import Progress, json_option
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.named_jobs import named_jobs

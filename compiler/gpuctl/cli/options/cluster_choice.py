@@ -9,7 +9,7 @@ import click
 
 from gpuctl.cli.command_target import note_clusters, platform_files, stated_clusters
 from gpuctl.cli.options.command_help import ConnectionOption
-from gpuctl.cli.options.local_completion import complete_cluster
+from gpuctl.cli.options.completion_callbacks import complete_cluster
 from gpuctl.kube.cluster_identity import WrongCluster, find_cluster_name
 from gpuctl.kube.not_found import suggestion
 from gpuctl.kube.session import Session

@@ -24,7 +24,7 @@ from gpuctl.cli.options.cluster_choice import (
     stated_cluster,
 )
 from gpuctl.cli.options.command_help import ConnectionOption
-from gpuctl.cli.options.local_completion import complete_context
+from gpuctl.cli.options.completion_callbacks import complete_context
 from gpuctl.cli.options.server_option import server_option
 from gpuctl.cli.options.service_choice import chosen_service
 from gpuctl.cli.output.printing import show_value

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from gpuctl.cli.options.bound_options import bound
-from gpuctl.cli.options.cluster_completion import complete_namespace
-from gpuctl.cli.options.local_completion import complete_cluster
+from gpuctl.cli.options.completion_callbacks import complete_cluster, complete_namespace
 from gpuctl.cli.options.platform_option import platform_option
 from gpuctl.frontend.document_variant import OPTION, Variant
 from gpuctl.language.names import is_dns_label, nearest_dns_label

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.connection_options import json_option
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import reading_options

@@ -9,7 +9,7 @@ import click
 
 from gpuctl.cli.command_target import note_server
 from gpuctl.cli.options.command_help import ConnectionOption
-from gpuctl.cli.options.local_completion import complete_server
+from gpuctl.cli.options.completion_callbacks import complete_server
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -10,7 +10,7 @@ from gpuctl.api.job_detail_answers import DescribedJob, JobPod, JobResources, Jo
 from gpuctl.api.usage_answers import usage_answer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.usage.usage_options import configured_backend
-from gpuctl.cli.options.cluster_completion import complete_job
+from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.connection_options import secrets_option
 from gpuctl.cli.options.reading_options import (
     ReadingOptions,

@@ -10,7 +10,7 @@ from gpuctl.api.namespace_answers import NamespaceAnswer, NamespaceDetail
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.commands.describe.quota import show_quota
-from gpuctl.cli.options.cluster_completion import complete_namespace
+from gpuctl.cli.options.completion_callbacks import complete_namespace
 from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, reading_options
 from gpuctl.reading.queues.namespace_rows import Namespace
 from gpuctl.usecases.queries.quota_queries import describe_namespace

@@ -11,7 +11,7 @@ import click
 from gpuctl.api.node_answers import NodeReport
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
-from gpuctl.cli.options.cluster_completion import complete_node
+from gpuctl.cli.options.completion_callbacks import complete_node
 from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, reading_options
 from gpuctl.language.mig_profiles import profile_of
 from gpuctl.objects.selectors import taint_text

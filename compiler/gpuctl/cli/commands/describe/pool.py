@@ -9,7 +9,7 @@ import click
 from gpuctl.api.pool_answers import PoolReport
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
-from gpuctl.cli.options.cluster_completion import complete_pool
+from gpuctl.cli.options.completion_callbacks import complete_pool
 from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, reading_options
 from gpuctl.cli.output.amounts import format_count
 from gpuctl.usecases.queries.pool_queries import PoolView, describe_pool

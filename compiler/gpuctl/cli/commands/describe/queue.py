@@ -7,7 +7,7 @@ import click
 from gpuctl.api.queue_answers import QueueDetail, QueueEntrance, QueueJob
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
-from gpuctl.cli.options.cluster_completion import complete_queue
+from gpuctl.cli.options.completion_callbacks import complete_queue
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, reading_options
 from gpuctl.cli.output.amounts import format_amount, format_count

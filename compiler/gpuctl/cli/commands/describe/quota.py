@@ -10,7 +10,7 @@ import click
 from gpuctl.api.quota_answers import Quota, QuotaLimit, quota_answer
 from gpuctl.cli.commands.describe import sections
 from gpuctl.cli.commands.describe.named import show_named
-from gpuctl.cli.options.cluster_completion import complete_quota
+from gpuctl.cli.options.completion_callbacks import complete_quota
 from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, namespace_options, reading_options
 from gpuctl.reading.queues.quota_rows import QuotaState, ResourceLimit
 from gpuctl.usecases.queries.quota_queries import list_quotas, quota_holders

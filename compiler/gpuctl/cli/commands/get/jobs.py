@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from gpuctl.cli.options.bound_options import bound
-from gpuctl.cli.options.cluster_completion import complete_job, complete_pool
+from gpuctl.cli.options.completion_callbacks import complete_job, complete_pool
 from gpuctl.cli.options.reading_options import (
     ListOptions,
     ReadingOptions,

@@ -9,7 +9,7 @@ import click
 
 from gpuctl.cli.commands.get.listing import ListEntry, show_list, strip_kinds
 from gpuctl.cli.commands.get.nodes import show_labels
-from gpuctl.cli.options.cluster_completion import complete_node
+from gpuctl.cli.options.completion_callbacks import complete_node
 from gpuctl.cli.options.reading_options import ListOptions, ReadingOptions, list_options, open_context, reading_options
 from gpuctl.cli.output.printing import show_value
 from gpuctl.usecases.queries.node_queries import list_gpu_labels, list_labels, one_label

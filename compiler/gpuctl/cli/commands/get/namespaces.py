@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuctl.cli.commands.get.listing import ListEntry, show_list, strip_kinds
-from gpuctl.cli.options.cluster_completion import complete_namespace
+from gpuctl.cli.options.completion_callbacks import complete_namespace
 from gpuctl.cli.options.reading_options import ListOptions, ReadingOptions, list_options, open_context, reading_options
 from gpuctl.objects.timestamps import age
 from gpuctl.reading.queues.namespace_rows import NamespaceRow

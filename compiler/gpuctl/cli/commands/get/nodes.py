@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuctl.cli.commands.get.listing import ListEntry, show_list, strip_kinds
-from gpuctl.cli.options.cluster_completion import complete_node, complete_pool
+from gpuctl.cli.options.completion_callbacks import complete_node, complete_pool
 from gpuctl.cli.options.reading_options import ListOptions, ReadingOptions, list_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_amount, format_count
 from gpuctl.language.display_text import first_few

@@ -1,4 +1,4 @@
-"""Shell completion of names without a cluster: contexts, clusters of the platform, and services.
+"""Shell completion of names: contexts, clusters of the platform, services, and objects of the cluster.
 
 A completion that fails or takes too long offers nothing. The module that finds the names is imported while a shell
 completes, as the module of a command is while the command runs.
@@ -20,7 +20,7 @@ _LONGEST = 3.0
 Complete = Callable[[click.Context, click.Parameter, str], "list[str]"]
 
 
-def completion_callback(kind: str) -> Complete:
+def _completion_callback(kind: str) -> Complete:
     """Return a callback for click that completes names of a kind, such as ``job``."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -38,6 +38,12 @@ def completion_callback(kind: str) -> Complete:
     return complete
 
 
-complete_context = completion_callback("context")
-complete_cluster = completion_callback("cluster")
-complete_server = completion_callback("server")
+complete_context = _completion_callback("context")
+complete_cluster = _completion_callback("cluster")
+complete_server = _completion_callback("server")
+complete_job = _completion_callback("job")
+complete_pool = _completion_callback("pool")
+complete_node = _completion_callback("node")
+complete_quota = _completion_callback("quota")
+complete_queue = _completion_callback("queue")
+complete_namespace = _completion_callback("namespace")
