@@ -20,7 +20,7 @@ from gpuctl.apply.plan.code_steps import code_change
 from gpuctl.apply.plan.plan import Step
 from gpuctl.frontend import code_files
 from gpuctl.objects.api_resources import Key
-from gpuctl.usecases.revisions.revisions import read_revision
+from gpuctl.usecases.revisions.files_at_revision import read_revision
 from support.repositories import gpuctl as run_gpuctl
 
 DOCUMENT = """\

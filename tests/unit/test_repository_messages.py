@@ -9,7 +9,7 @@ import pytest
 
 import gpuctl
 from gpuctl.gitops.build_error import RevisionError
-from gpuctl.usecases.revisions.revisions import read_revision
+from gpuctl.usecases.revisions.files_at_revision import read_revision
 from support.repositories import Repository
 
 JOB = "kind: compute\nversion: v0.1\njob: {name: a}\n"

@@ -12,8 +12,8 @@ import pytest
 
 import gpuctl as library
 from gpuctl.gitops.build_error import RevisionError
+from gpuctl.usecases.revisions.files_at_revision import read_revision
 from gpuctl.usecases.revisions.revision_pairs import RevisionPairOptions, compiled_at
-from gpuctl.usecases.revisions.revisions import read_revision
 from support.repositories import Repository, gpuctl, pool, training
 
 PRICED = "kind: platform\nversion: v0.1\nprices: {{a100: {price}}}\n"

@@ -14,7 +14,7 @@ PROMISES = "What gpuctl never does"
 REFERENCE = re.compile(r"`(?P<path>tests/[\w/]+\.py)::(?P<test>\w+)(?:\[(?P<case>[\w-]+)\])?`")
 
 PROGRAMS = {
-    "usecases/revisions/revisions.py": "git",
+    "usecases/revisions/files_at_revision.py": "git",
     "apply/state/git_repository.py": "git",
     "kube/exec_plugin.py": "a credential plugin",
 }

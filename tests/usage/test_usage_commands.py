@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from gpuctl.cli.main import run
+from gpuctl.cli.output.rounded_sums import round_to_sum
 from gpuctl.cli.output.sparkline import BLOCKS, GAP, PLAIN, PLAIN_GAP, sparkline
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.language.settings import Settings
-from gpuctl.reading.usage.month_report import round_to_sum
 from gpuctl.reading.usage.usage_records import UsageRange
 from gpuctl.usecases.usage.usage_database import UsageDatabase
 from gpuctl_usage.answers.hourly_answers import HoursQuery, namespace_hours

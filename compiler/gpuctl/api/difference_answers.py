@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -275,6 +275,14 @@ class ImpactAnswer(ApiModel):
             price_per_hour=_prices(impact),
             cluster=None if live is None else _cluster(live),
         )
+
+
+def impact_code(impact: Impact, fail_on: Literal["new", "any"]) -> int:
+    """Return the exit code of an impact: 1 if something does not fit, else 0.
+
+    :param fail_on: ``new``: only what the change causes or makes worse counts.
+    """
+    return 1 if any(item.new or fail_on == "any" for item in impact.breakages) else 0
 
 
 def _name(key: ObjectKey) -> dict[str, Any]:

@@ -42,12 +42,17 @@ def breakages(
 def _oversized(before: DeclaredState, after: DeclaredState) -> Iterator[Breakage]:
     """Yield jobs that no node of their pool can take."""
     for job, messages in sorted(after.oversized.items()):
-        new = job not in before.oversized or asks_for_more(before.jobs.get(job), after.jobs[job])
+        new = job not in before.oversized or _asks_for_more(before.jobs.get(job), after.jobs[job])
         for message in messages:
             yield Breakage(f"{job}: {message}", new)
 
 
-def asks_for_more(before: JobDemand | None, after: JobDemand) -> bool:
+def never_fits(job: JobId, reason: str, before: JobDemand | None, after: JobDemand) -> Breakage:
+    """Return the conflict of a job that would not fit in the cluster even if it were empty."""
+    return Breakage(f"{job}: never fits in the cluster: {reason}", _asks_for_more(before, after))
+
+
+def _asks_for_more(before: JobDemand | None, after: JobDemand) -> bool:
     """Return True if a job requests more than before, or GPUs of another pool or type."""
     if before is None or (before.pool, before.gpu_type) != (after.pool, after.gpu_type):
         return True

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from typing import Literal
 
 import click
 
-from gpuctl.api.difference_answers import ImpactAnswer
+from gpuctl.api.difference_answers import ImpactAnswer, impact_code
 from gpuctl.api.json_values import to_json
 from gpuctl.cli.command_target import is_server_stated
 from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_errors, cluster_options
@@ -60,7 +61,7 @@ def command(
     before: str,
     after: str | None,
     gitops: str | None,
-    fail_on: str,
+    fail_on: Literal["new", "any"],
     connection: ConnectionOptions,
     snapshot_file: str | None,
     output: str,
@@ -93,4 +94,4 @@ def command(
     else:
         render = markdown if output == "markdown" else text
         sys.stdout.write(render(impact, live_lists(live) if live is not None else ()))
-    return 1 if any(item.new or fail_on == "any" for item in impact.breakages) else 0
+    return impact_code(impact, fail_on)

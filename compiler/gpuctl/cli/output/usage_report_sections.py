@@ -8,6 +8,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from gpuctl.cli.output.capacity_parts import PARTS, TENTH, amounts_of, shown_parts, tenths_of
+from gpuctl.cli.output.rounded_sums import round_to_sum
 from gpuctl.cli.output.usage_amounts import coverage_percent, known_time_text, percent
 from gpuctl.cli.output.usage_report_plots import Plot, capacity_plot, day_plot
 from gpuctl.cli.output.usage_report_tables import (
@@ -27,7 +28,7 @@ from gpuctl.cli.output.usage_report_tables import (
 )
 from gpuctl.language.sentences import Template, say
 from gpuctl.reading.usage.gpu_time import sum_gpu_times
-from gpuctl.reading.usage.month_report import MonthReport, round_to_sum
+from gpuctl.reading.usage.month_report import MonthReport
 from gpuctl.reading.usage.price_list import HOUR
 from gpuctl.reading.usage.usage_costs import GroupCost
 from gpuctl.reading.usage.usage_records import GroupUse

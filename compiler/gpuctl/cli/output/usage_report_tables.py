@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuctl.cli.output.capacity_parts import TENTH
+from gpuctl.cli.output.rounded_sums import round_to_sum
 from gpuctl.cli.output.usage_amounts import coverage_percent, percent
 from gpuctl.language.sentences import say
 from gpuctl.reading.usage.gpu_time import GpuTime, sum_gpu_times
-from gpuctl.reading.usage.month_report import MonthReport, round_to_sum
+from gpuctl.reading.usage.month_report import MonthReport
 
 _CENT = 0.01
 _HELD = ("held", "busy", "idle", "unobserved")

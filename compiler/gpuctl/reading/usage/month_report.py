@@ -1,8 +1,7 @@
-"""The data of a monthly usage report, and rounding that keeps its sums exact."""
+"""The data of a monthly usage report."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -62,19 +61,3 @@ class MonthReport:
         """Return the GPU-hours by which groups exceed the cluster (negative: fall short); 0 within rounding errors."""
         found = sum_gpu_times(group.total for group in groups).held - self.whole.held
         return 0.0 if abs(found) <= max(1.0, _LOST * self.whole.held) else found / HOUR
-
-
-def round_to_sum(amounts: Sequence[float], unit: float) -> list[int]:
-    """Round amounts to whole units so that their sum equals the rounded sum.
-
-    Each amount is rounded up or down. Those with the largest remainders are rounded up, the first of equals before
-    others.
-    """
-    # Rounding errors of additions can make an amount negative.
-    exact = [max(0.0, amount) / unit for amount in amounts]
-    floors = [math.floor(value + _LOST) for value in exact]
-    missing = math.floor(sum(exact) + 0.5) - sum(floors)
-    order = sorted(range(len(exact)), key=lambda number: (floors[number] - exact[number], number))
-    for number in order[: max(0, missing)]:
-        floors[number] += 1
-    return floors

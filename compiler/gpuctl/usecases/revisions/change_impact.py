@@ -8,12 +8,12 @@ from gpuctl.backend.lowering_context import GitOps
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
-from gpuctl.gitops.breakages import Breakage, asks_for_more
+from gpuctl.gitops.breakages import never_fits
 from gpuctl.gitops.declared_state import DOES_NOT_FIT, declared_state_of, with_finished
 from gpuctl.gitops.resource_impact import Impact, impact
 from gpuctl.reading.live_impact import LiveImpact, live_impact, with_cluster_gpus
+from gpuctl.usecases.revisions.files_at_revision import rendered_between
 from gpuctl.usecases.revisions.revision_pairs import RevisionPair, RevisionPairOptions, compiled_pair
-from gpuctl.usecases.revisions.revisions import rendered_between
 
 
 class RevisionChange(NamedTuple):
@@ -64,8 +64,7 @@ def impact_of(
     known = sides[0].jobs
     for answer in live.never:
         job = live.title(answer)
-        message = f"{job}: never fits in the cluster: {answer.reason}"
-        result.breakages.append(Breakage(message, asks_for_more(known.get(job), sides[1].jobs[job])))
+        result.breakages.append(never_fits(job, answer.reason, known.get(job), sides[1].jobs[job]))
     return ChangeImpact(result, live)
 
 

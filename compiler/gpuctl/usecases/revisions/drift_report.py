@@ -16,7 +16,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.display_text import visible
 from gpuctl.usecases.documents.change_options import DocumentOptions
 from gpuctl.usecases.documents.compiling import compile_for, report_left_out, reportable_diagnostics, request_of
-from gpuctl.usecases.revisions.revisions import read_revision
+from gpuctl.usecases.revisions.files_at_revision import read_revision
 
 
 @dataclass(frozen=True)

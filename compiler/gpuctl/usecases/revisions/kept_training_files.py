@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gpuctl.gitops.kept_trainings import OlderTraining, older_trainings, trusted_trainings, with_kept_files
 from gpuctl.gitops.layout import File
 from gpuctl.gitops.manifest import MANIFEST
-from gpuctl.usecases.revisions.revisions import contents_at
+from gpuctl.usecases.revisions.files_at_revision import contents_at
 
 
 class KeptFiles(NamedTuple):

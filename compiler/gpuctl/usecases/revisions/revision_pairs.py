@@ -15,7 +15,7 @@ from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import SUFFIXES, Source
 from gpuctl.gitops.build_error import RevisionError
 from gpuctl.language.display_text import visible
-from gpuctl.usecases.revisions.revisions import read_revision
+from gpuctl.usecases.revisions.files_at_revision import read_revision
 
 
 @dataclass(frozen=True)

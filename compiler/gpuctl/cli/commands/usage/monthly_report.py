@@ -12,7 +12,7 @@ from gpuctl.cli.commands.usage.usage_options import UsageSource, open_usage_back
 from gpuctl.cli.options.connection_options import ClusterFailure
 from gpuctl.cli.options.platform_option import platform_option, platform_settings
 from gpuctl.reading.usage.usage_records import UsageRange
-from gpuctl.usecases.usage.month_reports import ReportKey, month_range, month_report
+from gpuctl.usecases.usage.month_report_queries import ReportKey, month_range, month_report
 
 _BY = "team"
 """The default key of a report."""

@@ -1,4 +1,4 @@
-"""The monthly usage report of a cluster."""
+"""Queries for the monthly usage report of a cluster: the month, the groups, their costs."""
 
 from __future__ import annotations
 
