@@ -9,8 +9,8 @@ import pytest
 
 from gpuctl.cli.output.log_lines import LinePrinter, strip_controls
 from gpuctl.reading.jobs.job_objects import Identity
+from gpuctl.reading.jobs.pod_selection import short_name
 from gpuctl.reading.logs.log_parsing import LONGEST, LogLine, Position, instant, parse
-from gpuctl.reading.logs.log_streams import short_name
 
 
 def stamp(number: int, second: int = 0) -> str:

@@ -20,8 +20,9 @@ from gpuctl.cli.output.log_lines import LinePrinter
 from gpuctl.cli.output.terminal import is_coloured
 from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
 from gpuctl.reading.jobs.job_objects import Identity
+from gpuctl.reading.jobs.pod_selection import short_name
 from gpuctl.reading.logs.log_follower import Interruption, Notice, PodEnded
-from gpuctl.reading.logs.log_streams import LogBatch, LogProblem, MergedLogs, short_name
+from gpuctl.reading.logs.log_streams import LogBatch, LogProblem, MergedLogs
 from gpuctl.usecases.queries.job_logs import FollowedLogs, JobLogs, LogQuery
 from gpuctl.usecases.queries.service_logs import FollowedServiceLogs, PresentServiceLogs, ServiceBatch
 

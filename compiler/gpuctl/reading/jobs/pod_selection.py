@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotThere
@@ -12,7 +13,7 @@ from gpuctl.objects.api_resources import Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.role_jobs import role_of
 from gpuctl.objects.workload_state import gets_requests
-from gpuctl.reading.jobs.job_objects import INDEX, JOB_LABELS, Job
+from gpuctl.reading.jobs.job_objects import INDEX, JOB_LABELS, Identity, Job
 from gpuctl.reading.jobs.status import is_ready, pod_status
 
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
@@ -60,7 +61,8 @@ def select_pods(job: Job, text: str | None) -> list[Object]:
     """Return the pods of a job, or only the one that ``text`` means.
 
     :param text: a pod's name, its index in the job, its role, its role and index as ``worker-1``, or the end or middle
-        of its name as `logs` prints it. If several pods have one index, as after retries, the newest is returned.
+        of its name, such as its :func:`short_name`. If several pods have one index, as after retries, the newest is
+        returned.
     :raises NotThere: no pod or several pods match.
     """
     if text is None:
@@ -91,6 +93,17 @@ def select_pods(job: Job, text: str | None) -> list[Object]:
             else say("it has no pods"),
         )
     return found
+
+
+@lru_cache(maxsize=1024)
+def short_name(pod: str, identity: Identity) -> str:
+    """Return the part of a pod's name that is unique in its job, without the job's and ReplicaSet's names.
+
+    `logs` prints it before each line, and :func:`select_pods` accepts it.
+    """
+    rest = pod.removeprefix(f"{identity.object_name}-")
+    match = re.fullmatch(r"[a-z0-9]{6,10}-([a-z0-9]{5})", rest)
+    return match[1] if match else rest
 
 
 def _index_of(pod: Object) -> str | None:

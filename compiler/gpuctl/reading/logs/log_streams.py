@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, NotThere
@@ -17,7 +16,6 @@ from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, Key, Object
 from gpuctl.objects.workload_state import has_ended
-from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.reading.jobs.pod_selection import select_container
 from gpuctl.reading.jobs.status import pod_status
 from gpuctl.reading.logs.log_parsing import LogLine, Position, instant, parse
@@ -186,14 +184,6 @@ def container_state(pod: Object, container: str) -> dict[str, Any]:
             if item["name"] == container:
                 return dict(item)
     return {}
-
-
-@lru_cache(maxsize=1024)
-def short_name(pod: str, identity: Identity) -> str:
-    """Return the part of a pod's name that is unique in its job, without the job's and ReplicaSet's names."""
-    rest = pod.removeprefix(f"{identity.object_name}-")
-    match = re.fullmatch(r"[a-z0-9]{6,10}-([a-z0-9]{5})", rest)
-    return match[1] if match else rest
 
 
 def log_error_text(error: ClusterError, pod: Object) -> str:
