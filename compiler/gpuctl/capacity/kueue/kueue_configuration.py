@@ -7,7 +7,7 @@ Source: Kueue 0.19, ``apis/config``, ``pkg/workload/workload.go`` (dropExcludedR
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from gpuctl.capacity.scheduler.scheduler_model import Units
@@ -15,7 +15,7 @@ from gpuctl.language.sentences import Template
 from gpuctl.objects.api_resources import Object
 
 CONFIGURATION = "configuration"
-"""Its key among Kueue's lists in a snapshot."""
+"""The key of the configuration among Kueue's lists in a snapshot."""
 ASSUMED_DEFAULTS = Template(
     "Kueue's configuration (ConfigMap kueue-manager-config in kueue-system) could not be read; its defaults are "
     "assumed: no waitForPodsReady.blockAdmission, no excluded or transformed resources, jobs without queue not managed"
@@ -104,6 +104,15 @@ class KueueConfiguration(NamedTuple):
     def counted(self, requests: Units) -> Units:
         """Return the requests of a pod without excluded resources."""
         return {name: amount for name, amount in requests.items() if not name.startswith(self.excluded)}
+
+    def quota_requests(self, requests: Units, covered: Collection[str]) -> Units:
+        """Return the requests that need quota in a ClusterQueue that covers these resources.
+
+        Other resources need it too, unless nothing is requested of them or undeclared resources are ignored.
+        """
+        undeclared = () if self.ignores_undeclared else (name for name, amount in requests.items() if amount)
+        limited = {*covered, *undeclared}
+        return {name: amount for name, amount in requests.items() if name in limited}
 
     def transforms(self, names: Iterable[str]) -> list[str]:
         """Return those of some resources that are counted as others."""

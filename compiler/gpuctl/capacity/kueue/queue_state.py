@@ -215,9 +215,7 @@ def pod_set(
     Source: ``flavorassigner.go``, assignFlavors, checkFlavorForPodSets.
     """
     covered = {resource for group in rules.groups for resource in group.resources}
-    # A request of 0 needs no quota.
-    counts = {name for name, amount in requests.items() if amount and not configuration.ignores_undeclared}
-    total = {name: amount for name, amount in requests.items() if name in covered | counts}
+    total = configuration.quota_requests(requests, covered)
     if "pods" in covered:
         total["pods"] = count
     has_own_labels = configuration.has(OWN_LABELS)
