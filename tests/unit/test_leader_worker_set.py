@@ -11,7 +11,7 @@ from gpuctl.apply.state.server_defaults import without_defaults
 from gpuctl.capacity.admission.quota_charges import charged_objects
 from gpuctl.capacity.fit.job_fit import fit
 from gpuctl.capacity.fit.partial_starts import held_while_waiting
-from gpuctl.objects.label_names import GROUP_INDEX, MANAGED_BY, SET_NAME
+from gpuctl.objects.label_names import GROUP_INDEX, LEADER_WORKER_SET_NAME, MANAGED_BY
 from gpuctl.objects.pod_templates import pod_templates, replicas, short_path
 from gpuctl.objects.workload_state import pods_of_each
 from support.fit_objects import cluster, job, node, running
@@ -37,7 +37,7 @@ def lowered(**changes: Any) -> Object:
 
 def member(name: str, on: str, replica: int, owner: str, *, ours: bool = True, priority: int = 0) -> Object:
     """Return a running pod of the LeaderWorkerSet ``chat``."""
-    labels = {SET_NAME: "chat", GROUP_INDEX: str(replica), **({MANAGED_BY: "gpuctl"} if ours else {})}
+    labels = {LEADER_WORKER_SET_NAME: "chat", GROUP_INDEX: str(replica), **({MANAGED_BY: "gpuctl"} if ours else {})}
     owned = {"group": "apps", "kind": "StatefulSet", "name": owner}
     return running(name, on, gpus=8, priority=priority, labels=labels, owner=owned)
 

@@ -6,7 +6,7 @@ import pytest
 
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.label_names import GROUP_INDEX, SET_NAME, WORKER_INDEX
+from gpuctl.objects.label_names import GROUP_INDEX, LEADER_WORKER_SET_NAME, WORKER_INDEX
 from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.jobs.pod_selection import select_pods
 
@@ -36,7 +36,7 @@ RETRIED = [
 def member(replica: int, rank: int) -> Object:
     """Return a pod as LeaderWorkerSet labels it; its StatefulSet numbers leaders and workers."""
     name, number = (f"two-{replica}", replica) if rank == 0 else (f"two-{replica}-{rank}", rank)
-    labels = {SET_NAME: "two", GROUP_INDEX: str(replica), WORKER_INDEX: str(rank)}
+    labels = {LEADER_WORKER_SET_NAME: "two", GROUP_INDEX: str(replica), WORKER_INDEX: str(rank)}
     return {"metadata": {"name": name, "labels": {**labels, "apps.kubernetes.io/pod-index": str(number)}}}
 
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from gpuctl.frontend.conform import conform, report_wrong_kind
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
-from gpuctl.frontend.document_owner import DocumentOwner, misspelt_kind, near_kind, owner_of
+from gpuctl.frontend.document_owner import DocumentOwner, document_owner, misspelt_kind, near_kind
 from gpuctl.frontend.field_shapes import kind_shape
 from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.full_width import report_full_width
@@ -181,7 +181,7 @@ def _kind(findings: Findings, *, direct: bool) -> str | None:
     kind = ALIASES.get(text or "", text or "")
     if kind in KINDS:
         return kind
-    owner = DocumentOwner.GPUCTL if direct else owner_of(root, file)
+    owner = DocumentOwner.GPUCTL if direct else document_owner(root, file)
     if owner is DocumentOwner.GPUCTL:
         _report_no_kind(findings, node, text)
     elif not _is_manifest_of_ours(root):
@@ -200,7 +200,7 @@ def _report_no_kind(findings: Findings, node: YamlNode | None, text: str | None)
     elif node is not None and text is not None:
         close = near_kind(text) or nearest(text, [*KINDS, *ALIASES])
         hint = say("did you mean `{name}`?", name=close) if close else say("the kinds are {kinds}", kinds=list(KINDS))
-        if owner_of(root, findings.chunk.source.name) is DocumentOwner.OTHER_TOOL:
+        if document_owner(root, findings.chunk.source.name) is DocumentOwner.OTHER_TOOL:
             hint = say("this is a Kubernetes manifest already; `kubectl apply -f` takes it")
         findings.at_node("GPU102", say("unknown kind `{name}`", name=shorten(text)), node, ("kind",), hint)
     elif (written := child(root, "kind")) is not None and not written[1].is_null:

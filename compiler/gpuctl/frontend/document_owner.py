@@ -33,7 +33,7 @@ class DocumentOwner(Enum):
     UNCLEAR = "unclear"
 
 
-def owner_of(root: YamlNode, file: str) -> DocumentOwner:
+def document_owner(root: YamlNode, file: str) -> DocumentOwner:
     """Return the owner of a document whose ``kind`` is not exactly a gpuctl kind. ``file``: the name of its source."""
     if root.kind != "mapping":
         items = root.value if root.kind == "list" else []

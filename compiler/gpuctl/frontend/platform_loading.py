@@ -11,7 +11,7 @@ from typing import Any
 from gpuctl.frontend.binder import bind, kind_of
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.document_owner import DocumentOwner, owner_of
+from gpuctl.frontend.document_owner import DocumentOwner, document_owner
 from gpuctl.frontend.loaded import Loaded
 from gpuctl.frontend.platform_checks import check_platform
 from gpuctl.frontend.platform_file import find_platform
@@ -188,7 +188,7 @@ def _platform_file(
     loaded.sources[source.name] = source
     raws = list(read(source, [] if is_read else loaded.diagnostics))
     platforms = [raw for raw in raws if is_platform(raw)]
-    theirs = not is_named and all(owner_of(raw.root, source.name) is DocumentOwner.OTHER_TOOL for raw in raws)
+    theirs = not is_named and all(document_owner(raw.root, source.name) is DocumentOwner.OTHER_TOOL for raw in raws)
     if not platforms and raws and not theirs and len(loaded.diagnostics) == before:
         span = raws[0].chunk.span(raws[0].root)
         message = say("this file is used as the platform and holds no `kind: platform`")

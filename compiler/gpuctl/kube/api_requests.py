@@ -34,7 +34,7 @@ _LONGEST_PAUSE = 1.0
 LATE = 3.0
 """Seconds for which a request is still tried after the deadline, so that a started change is finished or undone."""
 _SHORTEST = 1.0
-_NOTHING = 0.5
+_CLOCK_TOLERANCE = 0.5
 """Clock difference in seconds below which clocks count as equal."""
 _FEW = 8
 """Up to this number of concurrent requests have threads of their own, so that a task of the executor may wait for them.
@@ -209,7 +209,7 @@ class ApiRequests:
             return 0.0
         # The header has whole seconds, and the server set it at some moment of the request.
         ahead = dated + 0.5 - (before + after) / 2
-        return ahead if abs(ahead) > 0.5 + (after - before) / 2 + _NOTHING else 0.0
+        return ahead if abs(ahead) > 0.5 + (after - before) / 2 + _CLOCK_TOLERANCE else 0.0
 
     def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
         """Return a plain-text response, such as the log of a container. The request is not retried.

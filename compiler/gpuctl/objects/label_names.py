@@ -37,7 +37,7 @@ RELEASED = "released-at"
 NOTIFY = "notify"
 """Annotation, under the platform's domain, with the events of a job to report and the channels as JSON."""
 
-SET_NAME = "leaderworkerset.sigs.k8s.io/name"
+LEADER_WORKER_SET_NAME = "leaderworkerset.sigs.k8s.io/name"
 """Label that LeaderWorkerSet sets on a pod: the name of its LeaderWorkerSet."""
 GROUP_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
 """Label that LeaderWorkerSet sets on a pod: the number of its replica."""

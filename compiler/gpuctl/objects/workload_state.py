@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from gpuctl.objects.api_resources import Object, controller_of, labels_of
-from gpuctl.objects.label_names import MANAGED_BY, SET_NAME, WORKER_INDEX
+from gpuctl.objects.label_names import LEADER_WORKER_SET_NAME, MANAGED_BY, WORKER_INDEX
 from gpuctl.objects.role_jobs import JOBSET_LABEL
 
 ENDED_PHASES = ("Succeeded", "Failed")
@@ -60,7 +60,7 @@ def pod_labels(workload: Object) -> str:
     if workload["kind"] == "JobSet":
         selector = {JOBSET_LABEL: workload["metadata"]["name"]}
     if workload["kind"] == "LeaderWorkerSet":
-        selector = {SET_NAME: workload["metadata"]["name"]}
+        selector = {LEADER_WORKER_SET_NAME: workload["metadata"]["name"]}
     return ",".join(f"{name}={value}" for name, value in selector.items())
 
 

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gpuctl_sdk.calls import Call
 from gpuctl_sdk.errors import BY_STATUS, GpuctlError, ServiceError, TimedOut, UnexpectedAnswer, Unreachable
-from gpuctl_sdk.retrying import AGAIN, Retrying
+from gpuctl_sdk.retrying import RETRIED_STATUSES, Retrying
 
 BASE = "/api/v1"
 __version__ = "0.1.0"
@@ -83,7 +83,7 @@ class Exchange:
         if response.is_success:
             return _value(call, response)
         error = error_of(response.status_code, response.headers, response.content)
-        if response.status_code in AGAIN and self._may_repeat(call, attempt):
+        if response.status_code in RETRIED_STATUSES and self._may_repeat(call, attempt):
             return Wait(self.retrying.after(attempt, response.headers.get("retry-after")))
         raise error
 

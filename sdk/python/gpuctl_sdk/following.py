@@ -17,7 +17,7 @@ from gpuctl_sdk.answer import Answer
 from gpuctl_sdk.calls import Call, given, segment
 from gpuctl_sdk.errors import Forbidden, GpuctlError, ServiceError, UnexpectedAnswer
 from gpuctl_sdk.exchange import Exchange, error_of, unreachable
-from gpuctl_sdk.retrying import AGAIN
+from gpuctl_sdk.retrying import RETRIED_STATUSES
 
 ENDED, NOT_ALLOWED, FAILED = 1000, 1008, 1011
 """Codes of the event `end` after which the client does not reconnect."""
@@ -108,7 +108,7 @@ class _Following:
         if response.is_success:
             return UnexpectedAnswer(f"{self._path}: the response is not an event stream")
         error = error_of(response.status_code, response.headers, response.content)
-        return _Broken(str(error), error) if response.status_code in AGAIN else error
+        return _Broken(str(error), error) if response.status_code in RETRIED_STATUSES else error
 
     def _line(self, event: _Event) -> LogLine | None:
         """Return the line of an event, or None for an event of another kind.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-AGAIN = frozenset({429, 502, 503})
+RETRIED_STATUSES = frozenset({429, 502, 503})
 """Statuses after which the same request may succeed later."""
 
 

@@ -169,7 +169,7 @@ class FactMaker:
             _text(metadata["name"]),
             sys.intern(_text(spec.get("nodeName") or "")),
             asked,
-            owner_of(pod),
+            owner_reference(pod),
             self.labels(pod),
             self.annotations(pod),
             seconds_of(metadata["creationTimestamp"]) or 0.0,
@@ -247,7 +247,7 @@ def _times(fields: Iterable[Object]) -> Iterator[float | None]:
     return (seconds_of(item.get("time")) for item in fields)
 
 
-def owner_of(obj: Object) -> OwnerReference | None:
+def owner_reference(obj: Object) -> OwnerReference | None:
     """Return the controller owner reference of an object."""
     for item in obj["metadata"].get("ownerReferences") or []:
         if item.get("controller") is True:

@@ -17,7 +17,7 @@ from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object, Resource
 from gpuctl_usage.facts import WorkloadKey
-from gpuctl_usage.gathering.object_facts import FactMaker, OwnerReference, PodFacts, Texts, owner_of, written_at
+from gpuctl_usage.gathering.object_facts import FactMaker, OwnerReference, PodFacts, Texts, owner_reference, written_at
 from gpuctl_usage.gathering.tracked_objects import Belonging
 from gpuctl_usage.ttl_cache import TtlCache
 
@@ -110,7 +110,7 @@ class Owners:
     def _made(self, found: Object) -> _Owner:
         uid = str(found["metadata"].get("uid") or "")
         return _Owner(
-            uid, owner_of(found), self._maker.labels(found), self._maker.annotations(found), written_at(found)
+            uid, owner_reference(found), self._maker.labels(found), self._maker.annotations(found), written_at(found)
         )
 
     def _resource(self, reference: OwnerReference) -> Resource | None:

@@ -124,8 +124,8 @@ def find_drift(session: Session, request: ApplyRequest, sources: Sequence[str] =
         found.document_changes = step.document_changes
         is_expected = not found.fields and (step.action in ("unchanged", "update") or bool(step.changes))
         (drift.expected if is_expected else drift.objects).append(found)
-    unnamed, notes = find_members_without_document(session, plan.steps, wanted, sources)
-    drift.objects += [DriftedObject("unnamed", key, reason="is in the set, but in no document") for key in unnamed]
+    members, notes = find_members_without_document(session, plan.steps, wanted, sources)
+    drift.objects += [DriftedObject("unnamed", key, reason="is in the set, but in no document") for key in members]
     drift.notes += [f"{step.key}: {step.reason}" for step in plan.steps if step.expired] + notes
     kept = [str(step.key) for step in plan.steps if step.kept and not step.expired]
     if kept:

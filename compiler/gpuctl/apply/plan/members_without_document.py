@@ -40,7 +40,7 @@ def find_members_without_document(
             key = Key(kind, obj["metadata"].get("namespace") or "", obj["metadata"]["name"])
             if key not in known and not is_controlled(obj):
                 found.setdefault(labels_of(obj)[PART_OF], []).append(key)
-    unnamed, notes = [], []
+    members, notes = [], []
     parents = _parents(session, sorted(found), namespaces)
     for identity, keys in sorted(found.items()):
         parent = parents.get(identity)
@@ -55,7 +55,7 @@ def find_members_without_document(
                 )
             )
             continue
-        unnamed += keys
+        members += keys
         if parent is None:
             notes.append(
                 say(
@@ -63,7 +63,7 @@ def find_members_without_document(
                     "may not read it"
                 )
             )
-    return unnamed, list(dict.fromkeys(notes))
+    return members, list(dict.fromkeys(notes))
 
 
 def _parents(session: Session, sets: Sequence[str], namespaces: Sequence[str]) -> dict[str, applyset.ApplySet]:

@@ -16,7 +16,7 @@ from gpuctl.capacity.pods.incoming_pods import waiting_spec
 from gpuctl.capacity.pods.pod_deadlines import group_of
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import Key, Object
-from gpuctl.objects.label_names import SET_NAME
+from gpuctl.objects.label_names import LEADER_WORKER_SET_NAME
 from gpuctl.objects.role_jobs import JOBSET_LABEL
 
 _POD_SECURITY = "pod-security.kubernetes.io/"
@@ -135,7 +135,7 @@ def _without_pod_security(namespace: Object) -> Object:
 def _with_own_kind(answer: Fit) -> Fit:
     """Return the answer with the workload's own kind."""
     demand = answer.demand
-    for kind, label in (("JobSet", JOBSET_LABEL), ("LeaderWorkerSet", SET_NAME)):
+    for kind, label in (("JobSet", JOBSET_LABEL), ("LeaderWorkerSet", LEADER_WORKER_SET_NAME)):
         labelled = any(group.incoming.pod.labels.get(label) == demand.name for group, _ in demand.groups)
         if labelled and demand.kind == _STAND_INS[kind]:
             return replace(answer, demand=demand._replace(kind=kind))

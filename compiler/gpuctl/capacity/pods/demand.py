@@ -22,7 +22,7 @@ from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of, labels_
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
 from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
-from gpuctl.objects.label_names import SET_NAME
+from gpuctl.objects.label_names import LEADER_WORKER_SET_NAME
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.role_jobs import JOBSET_LABEL
 from gpuctl.objects.workload_state import without_generated_suffix
@@ -32,7 +32,7 @@ _MADE_LABELS = {
     "Job": ("job-name", "batch.kubernetes.io/job-name", "controller-uid", "batch.kubernetes.io/controller-uid"),
     "Deployment": ("pod-template-hash",),
     "StatefulSet": ("controller-revision-hash",),
-    "LeaderWorkerSet": (SET_NAME,),
+    "LeaderWorkerSet": (LEADER_WORKER_SET_NAME,),
 }
 
 
@@ -203,7 +203,7 @@ def _by_name(pods: Iterable[Object]) -> dict[tuple[str, str], list[Object]]:
     result: dict[tuple[str, str], list[Object]] = {}
     for pod in pods:
         labels = pod.get("labels") or {}
-        names = (labels.get(key) for key in (JOBSET_LABEL, SET_NAME, "app"))
+        names = (labels.get(key) for key in (JOBSET_LABEL, LEADER_WORKER_SET_NAME, "app"))
         for name in {(pod.get("owner") or {}).get("name"), *names}:
             if name:
                 result.setdefault((pod["namespace"], name), []).append(pod)
@@ -223,7 +223,7 @@ def owns(workload: Object, pod: Object) -> bool:
     if kind == "JobSet":
         found = labels.get(JOBSET_LABEL) or ""
     elif kind == "LeaderWorkerSet":
-        found = labels.get(SET_NAME) or ""
+        found = labels.get(LEADER_WORKER_SET_NAME) or ""
     else:
         group = _target(workload).group
         if (owner.get("group", group), owner.get("kind")) != (group, kind):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.label_names import GROUP_INDEX, SET_NAME
+from gpuctl.objects.label_names import GROUP_INDEX, LEADER_WORKER_SET_NAME
 from gpuctl.objects.role_jobs import JOBSET_LABEL
 
 _JOBS = ("Job", "batch")
@@ -37,9 +37,12 @@ def job_set_of(pod: Object) -> tuple[str, str] | None:
 def group_of(pod: Object) -> tuple[str, str, str] | None:
     """Return the namespace, the LeaderWorkerSet and the replica of a pod."""
     labels = pod.get("labels") or {}
-    if (pod.get("owner") or {}).get("kind") != "StatefulSet" or not {SET_NAME, GROUP_INDEX} <= labels.keys():
+    if (pod.get("owner") or {}).get("kind") != "StatefulSet" or not {
+        LEADER_WORKER_SET_NAME,
+        GROUP_INDEX,
+    } <= labels.keys():
         return None
-    return pod["namespace"], labels[SET_NAME], labels[GROUP_INDEX]
+    return pod["namespace"], labels[LEADER_WORKER_SET_NAME], labels[GROUP_INDEX]
 
 
 def _ends_in_job(pod: Object, snapshot: Snapshot) -> list[str | None]:

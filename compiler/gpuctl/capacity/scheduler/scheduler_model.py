@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from gpuctl.capacity.snapshot.pod_requests import Amounts
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.label_names import SET_NAME
+from gpuctl.objects.label_names import LEADER_WORKER_SET_NAME
 from gpuctl.objects.quantities import format_amount, sum_by_key
 from gpuctl.objects.role_jobs import JOBSET_LABEL
 from gpuctl.objects.selectors import Labels, selector_matches
@@ -172,7 +172,7 @@ def _workload(pod: PlacedPod) -> str:
     """Return the workload of a pod as ``KIND/NAME``: the JobSet or LeaderWorkerSet, not a part that it owns."""
     if name := pod.labels.get(JOBSET_LABEL):
         return f"JobSet/{name}"
-    if name := pod.labels.get(SET_NAME):
+    if name := pod.labels.get(LEADER_WORKER_SET_NAME):
         return f"LeaderWorkerSet/{name}"
     return pod.owner
 

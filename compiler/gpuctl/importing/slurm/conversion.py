@@ -69,8 +69,8 @@ def import_batch_script(source: Source, given: Given) -> Imported:
     job = JobOptions(draft, ledger, given.pools, given.pool)
     job.take(batch.options)
     missing: list[Missing] = []
-    if job.partition is not None:
-        missing.append(missing_pool(job.partition))
+    if job.partition_without_pool is not None:
+        missing.append(missing_pool(job.partition_without_pool))
     elif given.pool is not None:
         draft.set("resources.pool", given.pool)
     body = "" if batch.parts else batch.body

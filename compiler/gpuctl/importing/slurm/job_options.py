@@ -85,8 +85,7 @@ class JobOptions:
         self.pools = pools
         self.pool = pool
         self.array: ArrayRange | None = None
-        self.partition: SlurmOption | None = None
-        """A partition without a pool."""
+        self.partition_without_pool: SlurmOption | None = None
         self._actions: dict[str, Callable[[SlurmOption, str], None]] = {
             "account": self._account,
             "chdir": self._chdir,
@@ -198,7 +197,7 @@ class JobOptions:
         elif value in self.pools:
             self._change(option, "resources.pool", self.pools[value], f"--partition: the pool `{self.pools[value]}`")
         else:
-            self.partition = option
+            self.partition_without_pool = option
             self.ledger.changed(option.line, option.text, "resources.pool", "--partition names the pool")
 
     def _qos(self, option: SlurmOption, value: str) -> None:

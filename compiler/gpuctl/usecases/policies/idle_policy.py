@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from gpuctl_usage.store.database import Database
 
 HOUR = 3600.0
-FRESH = 30 * 60.0
+MAX_WRITE_AGE = 30 * 60.0
 """Maximum age of the collector's last write, seconds: a job may have become busy since."""
-NOW = 10 * 60.0
+MAX_SNAPSHOT_AGE = 10 * 60.0
 """Maximum age of the last snapshot, seconds: the collector takes one every 5 minutes."""
-CURRENT = 90 * 60.0
+MAX_IDLE_HOUR_AGE = 90 * 60.0
 """Maximum age of a job's last idle hour, seconds: hours are summed up shortly after their end."""
 LONGEST_SAVING = 300.0
 """Maximum seconds to wait for a job's checkpoint before the next job is handled."""
@@ -88,7 +88,7 @@ def _read_usage(database: Database, reader: ReadContext, policy: UsageIdle, now:
     found = cluster_of(database, str((system or {"metadata": {}})["metadata"].get("uid", "")))
     if found is None:
         raise NotThere("the database has no usage of this cluster", "name the one that is collected from it")
-    if found.last_seen is None or now - found.last_seen > FRESH:
+    if found.last_seen is None or now - found.last_seen > MAX_WRITE_AGE:
         said = "never" if found.last_seen is None else f"{rough_duration(now - found.last_seen)} ago"
         raise NotPossible(
             f"idle jobs are unknown: the collector last wrote usage data {said}",
@@ -97,12 +97,12 @@ def _read_usage(database: Database, reader: ReadContext, policy: UsageIdle, now:
     rule = IdleRule(below=percent(policy.below), coverage=MEASURED, after=1.0)
     namespaces = None if reader.scope.namespace is None else [reader.scope.namespace]
     idle = idle_workloads(database, found.name, now - HOUR, now, rule=rule, namespaces=namespaces)
-    used = latest_utilization(database, found.name, now - NOW)
+    used = latest_utilization(database, found.name, now - MAX_SNAPSHOT_AGE)
     # A job that is busy now is not idle, whatever its last hours were.
     current = [
         item
         for item in idle
-        if now - item.until <= CURRENT and (used.get(item.workload.uid) or 0.0) < percent(policy.below)
+        if now - item.until <= MAX_IDLE_HOUR_AGE and (used.get(item.workload.uid) or 0.0) < percent(policy.below)
     ]
     times = {item.workload.uid: item.until - item.since for item in current}
     return _Usage(found.name, current, GpuUse(times, used, policy.below))

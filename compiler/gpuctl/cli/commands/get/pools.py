@@ -64,12 +64,12 @@ def command(
 
         show_list(output_form, answer, HEADERS, WIDE, entries, "There are no pools.")
         if output_form.output in ("table", "wide"):
-            for note in unavailable(pools):
+            for note in unavailable_gpu_notes(pools):
                 read_context.scope.note(note)
     return 0
 
 
-def unavailable(pools: Sequence[PoolView]) -> list[str]:
+def unavailable_gpu_notes(pools: Sequence[PoolView]) -> list[str]:
     """Return notes on free GPUs that are on nodes which take no pods."""
     notes = []
     for pool, nodes in pools:
