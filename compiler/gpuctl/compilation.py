@@ -17,8 +17,8 @@ from gpuctl.backend.shared_objects import EXISTING_NAMESPACES
 from gpuctl.frontend.diagnostics import UNREAD_CODES, Diagnostic, Severity, count, in_source_order, limited_per_file
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_variant import Variant
-from gpuctl.frontend.loaded import Loaded
 from gpuctl.frontend.loading import load_found
+from gpuctl.frontend.loading_result import Loaded
 from gpuctl.frontend.partial_model import UnknownFieldRead
 from gpuctl.frontend.source import Source, collect
 from gpuctl.language.display_text import visible

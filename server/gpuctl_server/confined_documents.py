@@ -8,7 +8,7 @@ from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import WORKLOADS, key_of
 from gpuctl.objects.ownership_metadata import is_controlled, is_ours
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.pod_safety import PodTerms, ServiceTerms
+from gpuctl_server.access.creation_limits import PodTerms, ServiceTerms
 from gpuctl_server.document_access import qualified_title
 from gpuctl_server.http_problems import Problem, forbidden
 from gpuctl_server.node_lookups import pool_filter

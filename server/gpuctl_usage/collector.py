@@ -23,9 +23,9 @@ from gpuctl_usage.collector_context import (
 )
 from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.facts import AllocationSnapshot, Capacity, EndReason, GpuQuota, GpuSeries, Holding, RetentionDays
-from gpuctl_usage.gathering.allocation import take_snapshot
 from gpuctl_usage.gathering.claimed_devices import ClaimedDevices
 from gpuctl_usage.gathering.cluster_events import ClusterEvent, ClusterEvents, quota_kinds
+from gpuctl_usage.gathering.current_allocation import take_snapshot
 from gpuctl_usage.gathering.gpu_samples import PodPlace
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
 from gpuctl_usage.gathering.object_facts import CollectedKeys, FactMaker, NamespaceFacts, NodeFacts, PodFacts

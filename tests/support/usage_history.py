@@ -14,7 +14,7 @@ from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
 from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, GpuQuota, GpuSeries, Holding, WorkloadKey
-from gpuctl_usage.gathering.allocation import take_snapshot
+from gpuctl_usage.gathering.current_allocation import take_snapshot
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.usage_queries import RowOrder

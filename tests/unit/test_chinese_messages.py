@@ -15,7 +15,7 @@ from gpuctl.acts.node_labels import NodeChangeFailure, NodeChangeReport, label_c
 from gpuctl.api.node_label_answers import LABELLED, BatchReport
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.capacity.admission.limit_ranges import limit_violations
-from gpuctl.capacity.admission.podsecurity import ENFORCE, forbidden
+from gpuctl.capacity.admission.pod_security_admission import ENFORCE, forbidden
 from gpuctl.capacity.admission.quota_charges import Unspecified
 from gpuctl.capacity.kueue.queue_messages import QueuePath, queue_wait
 from gpuctl.frontend.source import Source

@@ -36,7 +36,7 @@ CHECKED_PACKAGES = ("apply", "acts", "reading", "usecases", "kube", "capacity")
 # Modules whose texts are not shown to REST clients: sets, kubeconfigs, git, the command line and its options.
 EXEMPT_MODULES = (
     "apply/plan/set_run.py",
-    "apply/planning.py",
+    "apply/complete_plan.py",
     "apply/state/provenance.py",
     "apply/state/git_repository.py",
     "kube/configuration.py",

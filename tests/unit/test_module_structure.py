@@ -51,9 +51,13 @@ def test_modules_have_no_import_cycles() -> None:
 
 def test_module_names_are_unique() -> None:
     names = defaultdict(list)
-    for name, path in modules(GPUCTL).items():
+    for name, path in modules(*PACKAGES).items():
         stem = name.rpartition(".")[2]
-        if path.name != "__init__.py" and not name.startswith("gpuctl.cli.commands.") and stem not in KINDS:
+        if (
+            path.name not in ("__init__.py", "__main__.py")
+            and not name.startswith("gpuctl.cli.commands.")
+            and stem not in KINDS
+        ):
             names[stem].append(name)
     assert {stem: found for stem, found in names.items() if len(found) > 1} == {}
 

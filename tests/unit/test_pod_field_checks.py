@@ -1,6 +1,6 @@
 """Checks of patched pods (``podPatch``), rule by rule: the rejected field, and valid values.
 
-``tests/cluster/test_pod_rules.py`` compares the rules with the API server; here each has a case without a cluster.
+``tests/cluster/test_pod_validation.py`` compares the rules with the API server; here each has a case without a cluster.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpuctl.backend.object_order import RANKS
-from gpuctl.backend.pod_rules import check_pod
+from gpuctl.backend.pod_validation import check_pod
 
 Object = dict[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.backend.pod_rules import check_pod
+from gpuctl.backend.pod_validation import check_pod
 
 MAX_INT32 = 2**31 - 1
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

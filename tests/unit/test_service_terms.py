@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuctl.objects.api_resources import Object
-from gpuctl_server.access.pod_safety import ServiceTerms
+from gpuctl_server.access.creation_limits import ServiceTerms
 
 
 def service(kind: str | None, **port: int) -> Object:

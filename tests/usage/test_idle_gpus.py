@@ -17,7 +17,7 @@ from gpuctl.reading.usage.price_list import PriceList, cost
 from gpuctl_usage.answers.idle_gpu_answers import IdleRule, idle_workloads, waste
 from gpuctl_usage.answers.snapshot_answers import latest_utilization
 from gpuctl_usage.facts import HOUR, GpuSeries, Holding, WorkloadKey
-from gpuctl_usage.gathering.allocation import take_snapshot
+from gpuctl_usage.gathering.current_allocation import take_snapshot
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 

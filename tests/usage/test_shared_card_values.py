@@ -14,7 +14,7 @@ from gpuctl_usage.answers.hourly_answers import HoursQuery
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.facts import HOUR, Capacity, CapacityState, GpuSeries, Holding, SharedGpuMetrics, WorkloadKey
-from gpuctl_usage.gathering.allocation import take_snapshot
+from gpuctl_usage.gathering.current_allocation import take_snapshot
 from gpuctl_usage.gathering.gpu_samples import GpuSamples, PodPlace
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.rollup.hour import roll_up

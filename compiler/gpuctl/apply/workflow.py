@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gpuctl.apply.complete_plan import complete_named_plan, complete_plan, journal_namespaces
 from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.disruption import annotate_applier
 from gpuctl.apply.plan.plan import AlreadyExists, Declined, Plan, Refused, RightsMissing
 from gpuctl.apply.plan.repeated_questions import unconfirmed
 from gpuctl.apply.plan.set_run import SetRun
-from gpuctl.apply.planning import complete_named_plan, complete_plan, journal_namespaces
 from gpuctl.apply.run import recovery, unfinished_runs
 from gpuctl.apply.run.checkpoint_before_stop import checkpoint_targets
 from gpuctl.apply.run.checkpointing import run_checkpoints

@@ -15,10 +15,10 @@ from gpuctl.backend.object_metadata import job_labels
 from gpuctl.backend.pod_network import add_network, rdma_amounts, rdma_variables
 from gpuctl.backend.pod_patches import apply_pod_patches
 from gpuctl.backend.pod_placement import pod_placement
-from gpuctl.backend.pod_policy import check_policy
 from gpuctl.backend.pod_security import container_security, pod_security
 from gpuctl.backend.pod_topology import topology_annotations
 from gpuctl.backend.pod_volumes import MODEL_CACHE, volumes_and_mounts
+from gpuctl.backend.policy_checks import check_policy
 from gpuctl.backend.service_objects import container_extras, container_ports, drain_seconds, pod_extras
 from gpuctl.backend.variables import env_source, env_value, env_variable
 from gpuctl.frontend.document import Document, service_of

@@ -27,7 +27,7 @@ from gpuctl.backend.patch_rules import (
 from gpuctl.backend.pod_merge import key_of, merge_spec
 from gpuctl.backend.pod_network import HOST_NETWORK_DNS
 from gpuctl.backend.pod_problems import PodProblem, strings_at
-from gpuctl.backend.pod_rules import check_pod
+from gpuctl.backend.pod_validation import check_pod
 from gpuctl.frontend.diagnostics import MAX_DIAGNOSTICS, FieldPath
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.field_shapes import kind_shape

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuctl.backend.object_metadata import metadata
-from gpuctl.backend.pod_policy import HOST_NAMESPACES
+from gpuctl.backend.policy_checks import HOST_NAMESPACES
 from gpuctl.frontend.platform_restrictions import DATA_DEVICES, SYSTEM_DIRECTORIES, SYSTEM_TREES, own_host_paths
 from gpuctl.language.path_fields import normal_path
 from gpuctl.language.policy_block import PolicyBlock

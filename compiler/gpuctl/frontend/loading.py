@@ -13,7 +13,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_checks import check, check_faulty
 from gpuctl.frontend.document_variant import PLAIN, Variant
 from gpuctl.frontend.linker import link
-from gpuctl.frontend.loaded import Loaded
+from gpuctl.frontend.loading_result import Loaded
 from gpuctl.frontend.platform_loading import is_platform, open_platform
 from gpuctl.frontend.source import Source, Sources, collect
 from gpuctl.frontend.sweep_diagnostics import SweepDiagnostics

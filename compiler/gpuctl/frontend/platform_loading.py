@@ -12,7 +12,7 @@ from gpuctl.frontend.binder import bind, kind_of
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_owner import DocumentOwner, document_owner
-from gpuctl.frontend.loaded import Loaded
+from gpuctl.frontend.loading_result import Loaded
 from gpuctl.frontend.platform_checks import check_platform
 from gpuctl.frontend.platform_file import find_platform
 from gpuctl.frontend.source import Source, Sources, collect

@@ -20,16 +20,6 @@ from gpuctl.api.usage_models import (
     WorkloadUsage,
 )
 from gpuctl_server.routes.dependencies import ServiceOf
-from gpuctl_server.routes.usage_answers import (
-    Reads,
-    ReadsUsage,
-    json_response,
-    limited_query,
-    rows_response,
-    usage_router,
-    usage_rows,
-    usage_success,
-)
 from gpuctl_server.routes.usage_parameters import (
     Cluster,
     Dimension,
@@ -40,6 +30,16 @@ from gpuctl_server.routes.usage_parameters import (
     Namespace,
     OrderBy,
     OrderDirection,
+)
+from gpuctl_server.routes.usage_responses import (
+    Reads,
+    ReadsUsage,
+    json_response,
+    limited_query,
+    rows_response,
+    usage_router,
+    usage_rows,
+    usage_success,
 )
 from gpuctl_server.usage_lookups import cluster_names, require_all_namespaces, usage_answer, visible_namespaces
 from gpuctl_usage.answers.name_answers import dimension_keys as keys

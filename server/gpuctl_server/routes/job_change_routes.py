@@ -25,7 +25,7 @@ from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.apply.state.past_documents import LARGEST
 from gpuctl.usecases.changes import named_trainings
-from gpuctl_server import job_batches, job_changes, job_creation, job_pausing, named_jobs
+from gpuctl_server import job_batches, job_changes, job_creation, job_pausing, named_job_changes
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_creation import SubmitRequest
@@ -150,7 +150,7 @@ def delete_jobs(
 ) -> PlanAnswer:
     """Delete jobs, and wait until they are gone."""
     run = change.run_options(timeout, force=force, checkpoint=checkpoint)
-    return named_jobs.delete_named_jobs(change, body.names, namespace, run)
+    return named_job_changes.delete_named_jobs(change, body.names, namespace, run)
 
 
 @router.post("/jobs/rerun", response_model=PlanAnswer, openapi_extra=NAMES)
@@ -164,7 +164,7 @@ def rerun_jobs(
 ) -> PlanAnswer:
     """Run finished trainings again. A deleted training must be the only one named, and must be confirmed."""
     run = change.run_options(timeout, queue=queue)
-    return named_jobs.rerun_named_jobs(change, body.names, namespace, run, failed=failed)
+    return named_job_changes.rerun_named_jobs(change, body.names, namespace, run, failed=failed)
 
 
 @router.post("/jobs/run", response_model=PlanAnswer, openapi_extra=NAMES)
@@ -177,7 +177,7 @@ def run_jobs(
 ) -> PlanAnswer:
     """Start a run of each of some scheduled trainings now."""
     run = change.run_options(timeout, queue=queue)
-    return named_jobs.change_named_jobs(change, named_trainings.START_RUN, body.names, namespace, run)
+    return named_job_changes.change_named_jobs(change, named_trainings.START_RUN, body.names, namespace, run)
 
 
 @router.post("/jobs/scale", response_model=PlanAnswer, openapi_extra=NAMES)
@@ -192,7 +192,7 @@ def scale_jobs(
 ) -> PlanAnswer:
     """Change the number of nodes of elastic trainings. A change that restarts running work must be confirmed."""
     run = change.run_options(timeout, queue=queue, checkpoint=checkpoint)
-    return named_jobs.change_named_jobs(change, named_trainings.scale(nodes), body.names, namespace, run)
+    return named_job_changes.change_named_jobs(change, named_trainings.scale(nodes), body.names, namespace, run)
 
 
 @router.post("/jobs/pause", response_model=PausedJobs, openapi_extra=NAMES)
@@ -205,7 +205,7 @@ def pause_jobs(
     """Pause jobs one after another: end their pods and keep the jobs. An error has the jobs that were paused before it
     in ``items``.
     """
-    return named_jobs.pause_named_jobs(change, body.names, namespace, checkpoint=checkpoint)
+    return named_job_changes.pause_named_jobs(change, body.names, namespace, checkpoint=checkpoint)
 
 
 @router.post("/jobs/resume", response_model=PausedJobs, openapi_extra=NAMES)
@@ -215,7 +215,7 @@ def resume_jobs(
     namespace: Namespace = None,
 ) -> PausedJobs:
     """Resume paused jobs. Preempting pods of other jobs must be confirmed."""
-    return named_jobs.resume_named_jobs(change, body.names, namespace)
+    return named_job_changes.resume_named_jobs(change, body.names, namespace)
 
 
 @router.put("/jobs/{jobId}", response_model=ChangedJob, openapi_extra=_DOCUMENTS)
@@ -286,7 +286,7 @@ def run(
     queue: Queue = False,
 ) -> PlanAnswer:
     """Start a run of a scheduled training now."""
-    return named_jobs.change_named_jobs(
+    return named_job_changes.change_named_jobs(
         change, named_trainings.START_RUN, [jobId], namespace, change.run_options(queue=queue)
     )
 
@@ -302,7 +302,7 @@ def scale(
 ) -> PlanAnswer:
     """Change the number of nodes of an elastic training. A change that restarts running work must be confirmed."""
     run = change.run_options(queue=queue, checkpoint=checkpoint)
-    return named_jobs.change_named_jobs(change, named_trainings.scale(nodes), [jobId], namespace, run)
+    return named_job_changes.change_named_jobs(change, named_trainings.scale(nodes), [jobId], namespace, run)
 
 
 @router.post("/jobs/{jobId}/rollback", response_model=ChangedJob)

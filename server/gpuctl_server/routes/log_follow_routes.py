@@ -26,7 +26,7 @@ from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.access.tokens import bearer
 from gpuctl_server.http_problems import Problem, answer, invalid_query, problem_for
 from gpuctl_server.job_lookups import require_access
-from gpuctl_server.log_answers import begins_at, event
+from gpuctl_server.log_responses import begins_at, event
 from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogNote, LogSelection, LogSubscription
 from gpuctl_server.logs.log_channel import AWAY, LogAddress
 from gpuctl_server.logs.log_entries import InvalidPositions, LogEntry, LogPositions, parse_positions

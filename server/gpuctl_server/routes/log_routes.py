@@ -14,7 +14,7 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.tokens import bearer
 from gpuctl_server.content_negotiation import JSON
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.log_answers import present_events, present_logs
+from gpuctl_server.log_responses import present_events, present_logs
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.log_follow_routes import (
     NOT_BUFFERED,

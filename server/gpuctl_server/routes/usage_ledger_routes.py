@@ -23,15 +23,6 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.routes.dependencies import ServiceOf
 from gpuctl_server.routes.query_parameters import names_in, page_of
-from gpuctl_server.routes.usage_answers import (
-    ReadsUsage,
-    json_response,
-    limited_query,
-    rows_response,
-    usage_router,
-    usage_rows,
-    usage_success,
-)
 from gpuctl_server.routes.usage_parameters import (
     Cluster,
     Dimension,
@@ -46,6 +37,15 @@ from gpuctl_server.routes.usage_parameters import (
     Until,
     hours_up_to,
     paging_of,
+)
+from gpuctl_server.routes.usage_responses import (
+    ReadsUsage,
+    json_response,
+    limited_query,
+    rows_response,
+    usage_router,
+    usage_rows,
+    usage_success,
 )
 from gpuctl_server.service_context import Service
 from gpuctl_server.usage_lookups import pausable_by, require_all_namespaces, usage_answer, visible_namespaces

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpuctl.capacity.admission.limit_ranges import add_defaults, limit_violations
-from gpuctl.capacity.admission.podsecurity import forbidden, level_of
+from gpuctl.capacity.admission.pod_security_admission import forbidden, level_of
 from gpuctl.capacity.scheduler.pod_claims import find_claim
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.language.sentences import say

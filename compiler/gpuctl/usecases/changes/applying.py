@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from gpuctl.apply.complete_plan import preview
 from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.plan.plan_options import PlanOptions
-from gpuctl.apply.planning import preview
 from gpuctl.apply.run.background_history import BackgroundHistory
 from gpuctl.apply.run.history_writer import ApplyOrigin
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from gpuctl.apply.complete_plan import complete_named_plan
 from gpuctl.apply.plan.cluster_plan import ClusterPlan, ClusterState
 from gpuctl.apply.plan.job_deletion import plan_document_deletion
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.plan.repeated_questions import all_confirmed
-from gpuctl.apply.planning import complete_named_plan
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session

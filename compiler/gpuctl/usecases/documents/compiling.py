@@ -15,7 +15,7 @@ from gpuctl.backend.schema_validation import VERSIONS
 from gpuctl.compilation import Compilation, compile
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, count
 from gpuctl.frontend.invalid_documents import InvalidDocuments
-from gpuctl.frontend.loaded import Loaded
+from gpuctl.frontend.loading_result import Loaded
 from gpuctl.frontend.platform_file import PLATFORM_FILE
 from gpuctl.frontend.platform_loading import load_platform
 from gpuctl.frontend.source import Source

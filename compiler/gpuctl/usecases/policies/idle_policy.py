@@ -23,7 +23,7 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.jobs.job_objects import Job, read_jobs_without_pods
 from gpuctl.reading.jobs.pausable_jobs import pausable_jobs
-from gpuctl.usecases.policies.idle_jobs import IdleJob, IdleJudgement, IdleVerdict, warned_at
+from gpuctl.usecases.policies.idle_verdicts import IdleJob, IdleJudgement, IdleVerdict, warned_at
 from gpuctl.usecases.policies.notebook_policy import GpuUse, has_limits, notebooks_at_limits
 from gpuctl.usecases.queries.read_context import ReadContext
 

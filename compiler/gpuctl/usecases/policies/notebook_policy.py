@@ -24,7 +24,7 @@ from gpuctl.objects.timestamps import format_timestamp, seconds_of
 from gpuctl.reading.jobs.job_objects import Job
 from gpuctl.reading.jobs.notebook_limits import LimitSeconds, limits_of, start_of
 from gpuctl.reading.jobs.status import one_line
-from gpuctl.usecases.policies.idle_jobs import IdleJob, IdleVerdict, warned_at
+from gpuctl.usecases.policies.idle_verdicts import IdleJob, IdleVerdict, warned_at
 from gpuctl.usecases.queries.read_context import ReadContext
 
 _FRESH = 15 * 60.0

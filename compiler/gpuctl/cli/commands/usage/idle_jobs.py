@@ -17,8 +17,8 @@ from gpuctl.kube.api_errors import ClusterError, ConfigurationError
 from gpuctl.kube.webhook_request import post
 from gpuctl.language.usage_block import UsageIdle
 from gpuctl.objects.durations import rough_duration
-from gpuctl.usecases.policies.idle_jobs import IdleJob, IdleJudgement, IdleVerdict, webhook_body
 from gpuctl.usecases.policies.idle_policy import judge_idle_jobs, warn_or_pause
+from gpuctl.usecases.policies.idle_verdicts import IdleJob, IdleJudgement, IdleVerdict, webhook_body
 from gpuctl.usecases.queries.read_context import ReadContext
 
 if TYPE_CHECKING:

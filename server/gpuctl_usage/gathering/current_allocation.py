@@ -1,4 +1,4 @@
-"""Snapshots of the allocation of a cluster's GPUs."""
+"""The allocation of a cluster's GPUs at one time."""
 
 from __future__ import annotations
 

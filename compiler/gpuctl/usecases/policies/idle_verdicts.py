@@ -1,4 +1,4 @@
-"""Jobs that ``gpuctl usage idle`` warns about or pauses. Times are seconds since 1970."""
+"""The verdicts on idle jobs: those that ``gpuctl usage idle`` warns about or pauses. Times are seconds since 1970."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.capacity.admission.podsecurity import ENFORCE, forbidden
+from gpuctl.capacity.admission.pod_security_admission import ENFORCE, forbidden
 
 SAFE: dict[str, Any] = {
     "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},

@@ -2,7 +2,7 @@
 
 The compiler's own pods satisfy them; pods with a ``podPatch`` are checked. Source:
 ``k8s.io/kubernetes/pkg/apis/core/validation`` (ValidatePodSpec), compared with the API server's dry-run by
-``tests/cluster/test_pod_rules.py``. Rules that depend on the cluster (whether a Secret or a RuntimeClass exists,
+``tests/cluster/test_pod_validation.py``. Rules that depend on the cluster (whether a Secret or a RuntimeClass exists,
 feature gates, admission) are not checked here.
 """
 

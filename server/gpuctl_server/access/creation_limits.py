@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from gpuctl.capacity.admission.podsecurity import ENFORCE, forbidden
+from gpuctl.capacity.admission.pod_security_admission import ENFORCE, forbidden
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.pod_templates import pod_templates
