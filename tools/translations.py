@@ -44,7 +44,7 @@ REFUSING = (
 INTERNAL_ERRORS = frozenset(
     {
         *("AssertionError", "TypeError", "UnknownMatch", "ValueError"),
-        *("DamagedSecret", "DamagedSnapshot", "DamagedTokens", "InvalidEntry"),
+        *("DamagedSnapshot", "DamagedTokens"),
         *("CannotListen", "CannotStart", "ChannelCommandError", "InvalidCertificate", "NoAddress", "TokenCommandError"),
     }
 )
@@ -111,10 +111,15 @@ def _service_texts(phrase: ast.Call) -> Sequence[ast.expr]:
 
 
 def unsaid_refusals(directories: Iterable[Path]) -> Iterator[str]:
-    """Yield a sentence for each raised error of the service whose message or hint is a text without `say`."""
+    """Yield a sentence for each raised error of the service whose message or hint is a text without `say`, and for
+    each such text of a call of `tell`.
+    """
     for path, node in _nodes(directories):
-        call = node.exc if isinstance(node, ast.Raise) else None
-        if not isinstance(call, ast.Call) or ast.unparse(call.func) in INTERNAL_ERRORS:
+        call = node.exc if isinstance(node, ast.Raise) else node
+        if not isinstance(call, ast.Call):
+            continue
+        name = ast.unparse(call.func)
+        if name in INTERNAL_ERRORS or (call is node and name.rpartition(".")[2] != "tell"):
             continue
         for given in (*call.args, *(word.value for word in call.keywords)):
             text = _constant_part(given)

@@ -14,6 +14,10 @@ import gpuctl
 from gpuctl.acts.node_labels import NodeChangeFailure, NodeChangeReport, label_conflict, missing_node, no_such_label
 from gpuctl.api.node_label_answers import LABELLED, BatchReport
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
+from gpuctl.apply.run.journal_entries import JournalEntry
+from gpuctl.apply.run.journal_secrets import read_journal, secrets_of
+from gpuctl.apply.state.past_documents import read_history
+from gpuctl.apply.state.provenance import source_mismatch
 from gpuctl.capacity.admission.limit_ranges import limit_violations
 from gpuctl.capacity.admission.pod_security_admission import ENFORCE, forbidden
 from gpuctl.capacity.admission.quota_charges import Unspecified
@@ -23,8 +27,10 @@ from gpuctl.hints import ADOPT_OBJECT, Surface, set_request_surface
 from gpuctl.kube.api_errors import api_error
 from gpuctl.kube.not_found import no_such
 from gpuctl.language.sentences import Translation, say, set_translation
+from gpuctl.language.settings import Settings
 from gpuctl.language.translation_files import chinese_sentences, sentences_in
-from gpuctl.objects.api_resources import Key
+from gpuctl.objects.api_resources import Key, Object
+from gpuctl.objects.ownership_metadata import records
 from gpuctl_server.access.rights import AccessRequest, Rights
 from gpuctl_server.content_negotiation import wants_chinese
 from gpuctl_server.http_problems import invalid_query
@@ -40,6 +46,9 @@ ADMIN = Rights("admin")
 OF_TEAM = Rights("user", pools=frozenset({"q"}))
 MISSING = NodeChangeFailure("node-3", "NodeNotFound", "there is no node node-3", hint="did you mean node-1?")
 
+KEYS = records(Settings())
+JOB: Object = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "namespace": "nlp"}, "spec": {}}
+
 
 @pytest.fixture
 def chinese() -> Iterator[Translation]:
@@ -50,6 +59,9 @@ def chinese() -> Iterator[Translation]:
     yield translation
     set_translation(None)
     set_request_surface(Surface.COMMAND_LINE)
+
+
+FORGED = secrets_of("ab12", "nlp", [JournalEntry(f"{0:08x}-0000-0000-0000-{0:012x}", JOB, JOB, "post")], KEYS)[0]
 
 
 def report(done: int, failed: int) -> NodeChangeReport:
@@ -204,6 +216,24 @@ MESSAGES: list[tuple[Any, str, str | None]] = [
         lambda: next(limit_violations(NO_MEMORY, [{"name": "r", "limits": [MEMORY]}])),
         "LimitRange r requires at least 1Gi memory per Container, and no request of memory is set (container main)",
         "LimitRange r 要求每个 Container 最少 1Gi memory，而没有设置 memory 的 request（容器 main）",
+    ),
+    (
+        lambda: read_journal("ab12", "nlp", [FORGED], KEYS).invalid_reason,
+        "Secret gpuctl-journal-ab12 cannot be gpuctl's: job.batch/a in nlp lacks the label app.kubernetes.io/managed-by=gpuctl",
+        "Secret gpuctl-journal-ab12 不可能由 gpuctl 写入：job.batch/a（nlp）没有标签 app.kubernetes.io/managed-by=gpuctl",
+    ),
+    (
+        lambda: read_history([FORGED], "a", KEYS)[0].invalid_reason,
+        "gpuctl did not write it",
+        "它不是由 gpuctl 写入的",
+    ),
+    (
+        lambda: source_mismatch(["git:a", "git:b"], ["git:c"]),
+        (
+            "the set came from git:a and git:b, and this run gives git:c instead: "
+            "give the same sources, or `--allow-source` if this is intended"
+        ),
+        "该集合来自 git:a、git:b，而这次运行给出的是 git:c：请给出相同的来源；如果确实如此，加上 `--allow-source`",
     ),
 ]
 

@@ -11,7 +11,7 @@ import gpuctl
 from gpuctl.apply.plan.scale_plan import NotScalable, plan_scale
 from gpuctl.backend.gitops_annotations import FLUX_CREATES_ONCE
 from gpuctl.language.settings import Settings
-from gpuctl.objects.elastic_jobs import is_within_bounds, node_bounds, size_again, with_nodes
+from gpuctl.objects.elastic_jobs import is_within_bounds, node_bounds, starts_with_other_size, with_nodes
 from gpuctl.objects.hashed_names import changeable_fields, spec_digest
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.recreated_objects import recreatable
@@ -247,7 +247,7 @@ def test_why_names_the_command_that_adds_nodes_unless_the_job_has_all(nodes: int
 
 
 def test_new_object_starts_with_another_number_of_nodes() -> None:
-    assert size_again(with_nodes(job(), 2), job()) == "starts with 4 nodes instead of 2"
-    assert size_again(job(), job()) == ""
-    assert size_again(with_nodes(job("4"), 2), job()) == ""
-    assert size_again(job(more='schedule: "0 2 * * *"\n'), job()) == ""
+    assert starts_with_other_size(with_nodes(job(), 2), job())
+    assert not starts_with_other_size(job(), job())
+    assert not starts_with_other_size(with_nodes(job("4"), 2), job())
+    assert not starts_with_other_size(job(more='schedule: "0 2 * * *"\n'), job())

@@ -69,10 +69,12 @@ def test_each_sentence_of_a_cause_has_a_chinese_form(tmp_path: Path) -> None:
 
 def test_each_error_of_the_service_has_a_chinese_form(tmp_path: Path) -> None:
     source = 'raise Refused(f"{name} is in use", say("wait until it has ended"))\nraise TypeError("it is not a list")\n'
-    (tmp_path / "new_errors.py").write_text(source + 'raise Problem(400, text, hint="name one of your namespaces")\n')
+    source += 'raise Problem(400, text, hint="name one of your namespaces")\nwork.tell(f"waiting until {name} ends")\n'
+    (tmp_path / "new_errors.py").write_text(source)
     assert list(translations.unsaid_refusals([tmp_path])) == [
         "new_errors.py:1: ' is in use' is not made by `say`",
         "new_errors.py:3: 'name one of your namespaces' is not made by `say`",
+        "new_errors.py:4: 'waiting until x ends' is not made by `say`",
     ]
 
 

@@ -155,7 +155,11 @@ def _join(session: Session, key: Key, pool: str, keys: Records, *, overwrite: bo
     kept = {name: have[name] for name in held_labels(node) if name in have}
     desired = labels_to_apply(key, {**kept, keys.pool: pool}, node["metadata"]["uid"])
     changed, _ = session.apply(desired, manager=POOLS_MANAGER, force=overwrite)
-    said = say("joined pool {pool}", pool=pool) + (f", left {current}" if current else "")
+    said = (
+        say("joined pool {pool}, left {other}", pool=pool, other=current)
+        if current
+        else say("joined pool {pool}", pool=pool)
+    )
     return NodeChange(key.name, said, changed, have)
 
 

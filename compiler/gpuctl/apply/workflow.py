@@ -145,7 +145,7 @@ class _Run:
         )
         outcomes = {item.key: item for item in result.results}
         for item in result.results:
-            tell(f"{item.key}: {item.message}")
+            tell(say("{object}: {message}", object=item.key, message=item.message))
         for step in plan.recovery:
             found = outcomes.get(step.key)
             if found is not None:

@@ -78,12 +78,10 @@ def is_within_bounds(wanted: Object, live: Object) -> bool:
     return len(sizes) == 1 and bounds.least <= node_count(live) <= bounds.most
 
 
-def size_again(live: Object, desired: Object) -> str:
-    """Return that a new elastic training starts with another number of nodes than the live one has; "" if not."""
-    if any(obj["kind"] != "Job" or node_bounds(obj) is None for obj in (live, desired)):
-        return ""
-    have, wanted = node_count(live), node_count(desired)
-    return f"starts with {wanted} nodes instead of {have}" if have != wanted else ""
+def starts_with_other_size(live: Object, desired: Object) -> bool:
+    """Return True if a new elastic training starts with another number of nodes than the live one has."""
+    is_elastic = all(obj["kind"] == "Job" and node_bounds(obj) is not None for obj in (live, desired))
+    return is_elastic and node_count(live) != node_count(desired)
 
 
 def with_nodes(workload: Object, nodes: int) -> Object:

@@ -180,7 +180,8 @@ def delete_namespaces(
             waiting.remove(step)
             done(step)
         if waiting:
-            tell(f"waiting until {', '.join(step.key.name for step in waiting)} and everything in them is gone")
+            names = [step.key.name for step in waiting]
+            tell(say("waiting until {names} and everything in them is gone", names=names))
             time.sleep(_POLL)
 
 

@@ -57,7 +57,7 @@ class SetRun:
         if recorded is not None and not options.planning.allow_source:
             why = source_mismatch(recorded.sources, options.sources)
             if why is not None:
-                raise Refused(f"set {options.name}: {why}")
+                raise Refused(say("set {set}: {reason}", set=options.name, reason=why))
         run = cls(options, parent, recorded)
         run.wanted = applyset.exact_set(options.name, options.namespace, [], options.sources)
         if recorded is not None and recorded.commit is not None and not options.planning.allow_older:

@@ -25,7 +25,7 @@ from gpuctl.apply.state.managed_fields import fields_of, held_by_others
 from gpuctl.hints import ADOPT_FIELDS, OR_RELOWER, JobHint
 from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, SERVICES, Object, annotations_of, labels_of
-from gpuctl.objects.elastic_jobs import size_again
+from gpuctl.objects.elastic_jobs import node_count, starts_with_other_size
 from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.objects.prerequisites import ADMISSION_GATES, is_waiting, keep_released, prerequisites_of
 from gpuctl.objects.queueing import is_defaulted, is_held, queue_of
@@ -228,8 +228,9 @@ def replacement(
     knowledge: WorkloadFacts,
 ) -> Step:
     desired = with_carried_fields(target, live, options)
-    if resized := size_again(live, desired):
-        reason = clauses(reason, resized)
+    if starts_with_other_size(live, desired):
+        sizes = {"nodes": node_count(desired), "have": node_count(live)}
+        reason = clauses(reason, say("starts with {nodes} nodes instead of {have}", **sizes))
     lost = lost_fields(
         live,
         desired,

@@ -116,6 +116,7 @@ def deletion_blockers(session: Session, key: Key) -> str:
         held = [pod["metadata"]["name"] for pod in pods[:3]]
         keeping = sorted({name for pod in pods for name in pod["metadata"].get("finalizers") or []})
         if held:
-            why = f" (finalizer {', '.join(keeping)})" if keeping else ""
-            return say(": its pods are still terminating: {pods}{reason}", pods=held, reason=why)
+            if keeping:
+                return say(": its pods are still terminating: {pods} (finalizer {names})", pods=held, names=keeping)
+            return say(": its pods are still terminating: {pods}", pods=held)
     return ""

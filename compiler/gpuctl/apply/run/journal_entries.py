@@ -145,24 +145,24 @@ def decode_entry(value: Any, namespace: str, keys: Records) -> JournalEntry | Ch
 
     :raises InvalidEntry: gpuctl cannot have written it there.
     """
-    fields = _mapping(value, "an entry")
+    fields = _mapping(value, say("an entry"))
     uid = fields.get("uid")
     if not isinstance(uid, str) or not _UID.fullmatch(uid):
-        raise InvalidEntry("an entry has no uid")
+        raise InvalidEntry(say("an entry has no uid"))
     if "ended" in fields:
         return _note(fields, uid, namespace)
     old = _object(fields.get("old"), namespace)
     new = None if fields.get("new") is None else _object(fields["new"], namespace)
     changed = fields.get("changedFrom")
     if changed is not None and not isinstance(changed, str):
-        raise InvalidEntry(f"{key_of(old)}: its hash is not a string")
+        raise InvalidEntry(say("{object}: its hash is not a string", object=key_of(old)))
     companion = fields.get("companionOf")
     if companion is not None:
         if new is not None:
-            raise InvalidEntry(f"{key_of(old)}: a companion has no successor")
+            raise InvalidEntry(say("{object}: a companion has no successor", object=key_of(old)))
         return JournalEntry(uid, old, None, "post", _workload_of(companion, old, keys), changed)
     if fields.get("method") not in ("post", "apply"):
-        raise InvalidEntry(f"{key_of(old)}: its method is not post or apply")
+        raise InvalidEntry(say("{object}: its method is not post or apply", object=key_of(old)))
     saved = _pods(fields, key_of(old))
     return JournalEntry(uid, old, _successor(old, new, keys), str(fields["method"]), saved=saved)
 
@@ -170,10 +170,12 @@ def decode_entry(value: Any, namespace: str, keys: Records) -> JournalEntry | Ch
 def _note(fields: Mapping[str, Any], uid: str, namespace: str) -> CheckpointNote:
     ended = fields["ended"]
     if not isinstance(ended, list) or len(ended) != 3 or not all(isinstance(part, str) for part in ended):
-        raise InvalidEntry("the ended workload is not named")
+        raise InvalidEntry(say("the ended workload is not named"))
     key = Key(*ended)
     if key.kind not in WORKLOADS or key.namespace != namespace or not _NAME.fullmatch(key.name):
-        raise InvalidEntry(f"{visible(str(key))[:120]} is not a job of {namespace}")
+        raise InvalidEntry(
+            say("{object} is not a job of {namespace}", object=visible(str(key))[:120], namespace=namespace)
+        )
     return CheckpointNote(uid, key, _pods(fields, key))
 
 
@@ -181,7 +183,7 @@ def _pods(fields: Mapping[str, Any], key: Key) -> frozenset[str]:
     """Return the uids of pods whose checkpoint has run; journals of older versions have none."""
     saved = fields.get("saved", [])
     if not isinstance(saved, list) or not all(isinstance(pod, str) and _UID.fullmatch(pod) for pod in saved):
-        raise InvalidEntry(f"{key}: the saved pods are not uids")
+        raise InvalidEntry(say("{object}: the saved pods are not uids", object=key))
     return frozenset(saved)
 
 
@@ -189,13 +191,20 @@ def _workload_of(value: Any, old: Object, keys: Records) -> Key:
     """Return the workload of a companion, after checking that the companion has the name that lowering gives it."""
     key = key_of(old)
     if not isinstance(value, list) or len(value) != 3 or not all(isinstance(part, str) for part in value):
-        raise InvalidEntry(f"{key}: its job is not named")
+        raise InvalidEntry(say("{object}: its job is not named", object=key))
     main = Key(*value)
     if main.kind not in WORKLOADS or main.namespace != key.namespace or key.kind not in COMPANIONS:
-        raise InvalidEntry(f"{key}: {visible(str(main[0]))} {visible(main.name)} has no companion of this kind")
+        raise InvalidEntry(
+            say(
+                "{object}: {kind} {name} has no companion of this kind",
+                object=key,
+                kind=visible(main.kind),
+                name=visible(main.name),
+            )
+        )
     # Companions of a training that was built under a name with a hash have that hash in their names too.
     if not is_companion_name(key.kind, unhashed_name(old), main.name) or labels_of(old).get("app") != main.name:
-        raise InvalidEntry(f"{key} is not a companion of the job {visible(main.name)}")
+        raise InvalidEntry(say("{object} is not a companion of the job {job}", object=key, job=visible(main.name)))
     _must_be_ours(old)
     return main
 
@@ -204,16 +213,18 @@ def _successor(old: Object, new: Object | None, keys: Records) -> Object:
     """Return the successor, after checking that it belongs to the same job."""
     was = key_of(old)
     if new is None:
-        raise InvalidEntry(f"{was}: it has no successor")
+        raise InvalidEntry(say("{object}: it has no successor", object=was))
     key = key_of(new)
     same = key == was or (key[1:] == was[1:] and is_other_form(key.kind, was.kind)) or _takes_over(key, old, keys)
     if was.kind not in _MAIN or not same:
-        raise InvalidEntry(f"{key} is not the successor of {was}")
+        raise InvalidEntry(say("{object} is not the successor of {old}", object=key, old=was))
     _must_be_ours(new)
     if labels_of(old).get(MANAGED_BY) == "gpuctl":
         for label in ("app", keys.job_type):
             if labels_of(old).get(label, labels_of(new).get(label)) != labels_of(new).get(label):
-                raise InvalidEntry(f"{key}: the label {label} differs from that of the old object")
+                raise InvalidEntry(
+                    say("{object}: the label {label} differs from that of the old object", object=key, label=label)
+                )
     return new
 
 
@@ -228,54 +239,66 @@ def _takes_over(key: Key, old: Object, keys: Records) -> bool:
 def _must_be_ours(obj: Object) -> None:
     # An adopted object gets the label only with its successor.
     if labels_of(obj).get(MANAGED_BY) != "gpuctl":
-        raise InvalidEntry(f"{key_of(obj)} lacks the label {MANAGED_BY}=gpuctl")
+        raise InvalidEntry(say("{object} lacks the label {label}", object=key_of(obj), label=f"{MANAGED_BY}=gpuctl"))
 
 
 def _object(value: Any, namespace: str) -> Object:
-    obj = _mapping(value, "an object")
+    obj = _mapping(value, say("an object"))
     kind = obj.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise InvalidEntry(f"{visible(str(kind))[:60]} is not a kind that jobs consist of")
+        raise InvalidEntry(say("{kind} is not a kind that jobs consist of", kind=visible(str(kind))[:60]))
     if obj.get("apiVersion") != RESOURCES[kind].api_version:
-        raise InvalidEntry(f"{kind}: its apiVersion is {visible(str(obj.get('apiVersion')))[:60]}")
-    metadata = _mapping(obj.get("metadata"), f"the metadata of a {kind}")
+        raise InvalidEntry(
+            say("{kind}: its apiVersion is {version}", kind=kind, version=visible(str(obj.get("apiVersion")))[:60])
+        )
+    metadata = _mapping(obj.get("metadata"), say("the metadata of a {kind}", kind=kind))
     name = metadata.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InvalidEntry(f"a {kind} has no name")
+        raise InvalidEntry(say("a {kind} has no name", kind=kind))
+    title = f"{kind}/{name}"
     if metadata.get("namespace") != namespace:
         where = metadata.get("namespace")
+        if not where:
+            raise InvalidEntry(
+                say("{object} is in no namespace, not in {namespace}", object=title, namespace=namespace)
+            )
+        other = visible(str(where))[:63]
         raise InvalidEntry(
-            f"{kind}/{name} is in {visible(str(where))[:63] if where else 'no namespace'}, not in {namespace}"
+            say("{object} is in {other}, not in {namespace}", object=title, other=other, namespace=namespace)
         )
     more = sorted(metadata.keys() - _METADATA)
     if more:
-        raise InvalidEntry(f"{kind}/{name} has the metadata {', '.join(map(visible, more))[:120]}")
+        raise InvalidEntry(
+            say("{object} has the metadata {fields}", object=title, fields=", ".join(map(visible, more))[:120])
+        )
     for part in ("labels", "annotations"):
-        texts = _mapping(metadata.get(part, {}), f"{part} of {kind}/{name}")
+        texts = _mapping(metadata.get(part, {}), say("{part} of {object}", part=part, object=title))
         if not all(isinstance(text, str) for text in texts.values()):
-            raise InvalidEntry(f"{kind}/{name}: its {part} are not strings")
+            raise InvalidEntry(say("{object}: its {part} are not strings", object=title, part=part))
         for key in texts:
             if key.startswith(_SETS) and (part != "labels" or key != PART_OF or not _SET_ID.fullmatch(texts[key])):
-                raise InvalidEntry(f"{kind}/{name} has {visible(key)}, which is for the parents of sets")
+                raise InvalidEntry(
+                    say("{object} has {key}, which is for the parents of sets", object=title, key=visible(key))
+                )
     finalizers = metadata.get("finalizers", [])
     if not isinstance(finalizers, list) or not all(isinstance(item, str) for item in finalizers):
-        raise InvalidEntry(f"{kind}/{name}: its finalizers are not strings")
+        raise InvalidEntry(say("{object}: its {part} are not strings", object=title, part="finalizers"))
     allowed = _BODY.get(kind, frozenset({"spec"})) | {"apiVersion", "kind", "metadata"}
     more = sorted(obj.keys() - allowed)
     if more:
-        raise InvalidEntry(f"{kind}/{name} has {', '.join(map(visible, more))[:120]}")
+        raise InvalidEntry(say("{object} has {fields}", object=title, fields=", ".join(map(visible, more))[:120]))
     body = [value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "immutable")]
     if not all(isinstance(value, dict) for value in body):
-        raise InvalidEntry(f"{kind}/{name}: its fields are not mappings")
+        raise InvalidEntry(say("{object}: its fields are not mappings", object=title))
     for part in body:
-        _stays_inside(part, f"{kind}/{name}", namespace, 0)
+        _stays_inside(part, title, namespace, 0)
     return dict(obj)
 
 
 def _stays_inside(value: Any, title: str, namespace: str, depth: int) -> None:
     """Check that nothing made from an object is in another namespace or has an owner."""
     if depth > _DEEPEST:
-        raise InvalidEntry(f"{title} is nested too deeply")
+        raise InvalidEntry(say("{object} is nested too deeply", object=title))
     if isinstance(value, list):
         for item in value:
             _stays_inside(item, title, namespace, depth + 1)
@@ -283,17 +306,21 @@ def _stays_inside(value: Any, title: str, namespace: str, depth: int) -> None:
         inner = value.get("metadata")
         if isinstance(inner, dict):
             if inner.get("namespace") not in (None, "", namespace):
-                raise InvalidEntry(f"{title} makes objects in {visible(str(inner['namespace']))[:63]}")
+                raise InvalidEntry(
+                    say("{object} makes objects in {other}", object=title, other=visible(str(inner["namespace"]))[:63])
+                )
             if inner.get("ownerReferences"):
-                raise InvalidEntry(f"{title} makes objects with owners")
+                raise InvalidEntry(say("{object} makes objects with owners", object=title))
         source = value.get("dataSourceRef")
         if isinstance(source, dict) and source.get("namespace") not in (None, "", namespace):
-            raise InvalidEntry(f"{title} takes data from {visible(str(source['namespace']))[:63]}")
+            raise InvalidEntry(
+                say("{object} takes data from {other}", object=title, other=visible(str(source["namespace"]))[:63])
+            )
         for item in value.values():
             _stays_inside(item, title, namespace, depth + 1)
 
 
-def _mapping(value: Any, what: str) -> Mapping[str, Any]:
+def _mapping(value: Any, title: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise InvalidEntry(f"{what} is not a mapping")
+        raise InvalidEntry(say("{title} is not a mapping", title=title))
     return value

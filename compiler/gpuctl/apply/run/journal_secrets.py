@@ -206,7 +206,7 @@ def read_journal(identifier: str, namespace: str, found: list[Object], keys: Rec
         for secret in found:
             name = secret["metadata"]["name"]
             if not re.fullmatch(r"[0-9a-f]{4,40}", identifier) or not is_ours(secret):
-                raise DamagedSecret("gpuctl did not write it")
+                raise DamagedSecret(say("gpuctl did not write it"))
             if name == index_name(identifier):
                 index, inside = _index(secret, identifier, namespace)
                 parts += inside
@@ -215,12 +215,12 @@ def read_journal(identifier: str, namespace: str, found: list[Object], keys: Rec
                 with contextlib.suppress(DamagedSecret):
                     parts.append(_part(secret, identifier, namespace))
             else:
-                raise DamagedSecret("its name is not that of a part")
+                raise DamagedSecret(say("its name is not that of a part"))
         name = ""
         _fill(journal, index, parts, keys)
     except DamagedSecret as error:
         journal.entries, journal.notes = [], []
-        journal.invalid_reason = f"Secret {name}: {error}" if name else str(error)
+        journal.invalid_reason = say("Secret {name}: {reason}", name=name, reason=error) if name else str(error)
     return journal
 
 
@@ -234,7 +234,7 @@ def _fill(journal: Journal, index: _Index | None, parts: list[_Part], keys: Reco
         journal.committed = False
         journal.missing.append(index_name(journal.id))
         if not parts or len({(part.of, part.checksum) for part in parts}) > 1:
-            raise DamagedSecret(f"Secret {_names(journal.secrets)}: not the parts of one journal")
+            raise DamagedSecret(say("Secret {names}: not the parts of one journal", names=_names(journal.secrets)))
         intact = {part.number: part for part in parts}
     numbers = range(1, count + 1)
     for number in numbers:
@@ -244,7 +244,7 @@ def _fill(journal: Journal, index: _Index | None, parts: list[_Part], keys: Reco
             journal.lost += index.objects[number - 1] if index is not None else []
     digests = [intact[number].digest for number in numbers if number in intact]
     if index is None and journal.whole and parts[0].checksum != _checksum(journal.id, journal.namespace, digests):
-        raise DamagedSecret(f"Secret {_names(journal.secrets)}: their checksum differs")
+        raise DamagedSecret(say("Secret {names}: their checksum differs", names=_names(journal.secrets)))
     budget = _ALL_UNPACKED
     for number in sorted(intact):
         entries, size = _entries(intact[number], journal.namespace, keys, budget)
@@ -252,11 +252,11 @@ def _fill(journal: Journal, index: _Index | None, parts: list[_Part], keys: Reco
         journal.entries += [entry for entry in entries if isinstance(entry, JournalEntry)]
         journal.notes += [entry for entry in entries if isinstance(entry, CheckpointNote)]
     if len({entry.key for entry in journal.entries}) < len(journal.entries):
-        raise DamagedSecret(f"Secret {_names(journal.secrets)}: an object is in it several times")
+        raise DamagedSecret(say("Secret {names}: an object is in it several times", names=_names(journal.secrets)))
 
 
-def _names(found: list[Object]) -> str:
-    return ", ".join(secret["metadata"]["name"] for secret in found)
+def _names(found: list[Object]) -> list[str]:
+    return [secret["metadata"]["name"] for secret in found]
 
 
 def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, list[_Part]]:
@@ -264,13 +264,13 @@ def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, lis
     value = mapping_of(data_of(secret, _INDEX))
     written, listed = value.get("written"), value.get("parts")
     if (value.get("run"), value.get("namespace")) != (identifier, namespace):
-        raise DamagedSecret("its run or namespace differs")
+        raise DamagedSecret(say("its run or namespace differs"))
     if not isinstance(written, str) or not isinstance(listed, list) or not listed:
-        raise DamagedSecret("its list of parts is invalid")
+        raise DamagedSecret(say("its list of parts is invalid"))
     digests, objects = [], []
     for item in listed:
         if not isinstance(item, dict) or not isinstance(item.get("digest"), str):
-            raise DamagedSecret("its list of parts is invalid")
+            raise DamagedSecret(say("its list of parts is invalid"))
         digests.append(item["digest"])
         objects.append(_losses(item.get("objects"), namespace))
     checksum = _checksum(identifier, namespace, digests)
@@ -279,7 +279,7 @@ def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, lis
         packed = data_of(secret, _ENTRIES)
         digest = hashlib.sha256(packed).hexdigest()
         if digests != [digest]:
-            raise DamagedSecret("its checksum differs")
+            raise DamagedSecret(say("its checksum differs"))
         inside.append(_Part(1, 1, checksum, digest, packed, secret["metadata"]["name"]))
     return _Index(written, digests, objects), inside
 
@@ -287,14 +287,16 @@ def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, lis
 def _losses(value: Any, namespace: str) -> list[MissingPart]:
     """Parse the list of a part's objects, which is used only to name missing ones."""
     if not isinstance(value, list):
-        raise DamagedSecret("its list of parts is invalid")
+        raise DamagedSecret(say("its list of parts is invalid"))
     losses = []
     for item in value:
         if not isinstance(item, list) or len(item) != 5 or not all(isinstance(text, str) for text in item[:4]):
-            raise DamagedSecret("its list of parts is invalid")
+            raise DamagedSecret(say("its list of parts is invalid"))
         kind, where, name, uid, companion = item
         if kind not in KINDS or where != namespace:
-            raise DamagedSecret(f"it names {visible(kind)[:60]} in {visible(where)[:63]}")
+            raise DamagedSecret(
+                say("it names {kind} in {namespace}", kind=visible(kind)[:60], namespace=visible(where)[:63])
+            )
         losses.append(MissingPart(Key(kind, where, visible(name)[:253]), uid, companion is True))
     return losses
 
@@ -304,11 +306,11 @@ def _part(secret: Object, identifier: str, namespace: str) -> _Part:
     number, count, checksum = value.get("number"), value.get("count"), value.get("checksum")
     name = secret["metadata"]["name"]
     if (value.get("run"), value.get("namespace")) != (identifier, namespace):
-        raise DamagedSecret("its run or namespace differs")
+        raise DamagedSecret(say("its run or namespace differs"))
     if type(number) is not int or type(count) is not int or not isinstance(checksum, str) or not 0 < number <= count:
-        raise DamagedSecret("its part number is invalid")
+        raise DamagedSecret(say("its part number is invalid"))
     if name != _part_name(identifier, number) or count > _MOST_PARTS:
-        raise DamagedSecret("its part number and its name differ")
+        raise DamagedSecret(say("its part number and its name differ"))
     packed = data_of(secret, _ENTRIES)
     return _Part(number, count, checksum, hashlib.sha256(packed).hexdigest(), packed, name)
 
@@ -320,14 +322,11 @@ def _entries(
     most = min(_UNPACKED, budget)
     try:
         text = decompressed(part.packed, most)
-    except DamagedSecret as error:
-        raise DamagedSecret(f"Secret {part.name} {error}") from None
-    try:
         value = json_of(text)
         if not isinstance(value, list):
-            raise InvalidEntry("it has no list of entries")
+            raise InvalidEntry(say("it has no list of entries"))
         return [decode_entry(item, namespace, keys) for item in value], len(text)
     except InvalidEntry as error:
-        raise DamagedSecret(f"Secret {part.name} cannot be gpuctl's: {error}") from None
-    except DamagedSecret:
-        raise DamagedSecret(f"Secret {part.name} cannot be read") from None
+        raise DamagedSecret(say("Secret {name} cannot be gpuctl's: {reason}", name=part.name, reason=error)) from None
+    except DamagedSecret as error:
+        raise DamagedSecret(say("Secret {name}: {reason}", name=part.name, reason=error)) from None

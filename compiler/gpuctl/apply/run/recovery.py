@@ -308,7 +308,7 @@ def _wait_until_gone(session: Session, entry: JournalEntry, work: _Work) -> None
             )
         if not told:
             told = True
-            work.tell(f"waiting until {entry.key} is gone")
+            work.tell(say("waiting until {object} is gone", object=entry.key))
         work.pause(_POLL)
 
 

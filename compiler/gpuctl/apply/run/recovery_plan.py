@@ -174,7 +174,9 @@ def _taken(journal: Journal, live: Mapping[Key, Object], exclusions: RecoveryExc
                 recover=RecoverHint(),
                 command=journal.removal,
             )
-            yield RecoveryProblem(journal.namespace, f"{entry.key} {why}", hint, journal=journal.id)
+            yield RecoveryProblem(
+                journal.namespace, say("{object} {reason}", object=entry.key, reason=why), hint, journal=journal.id
+            )
 
 
 def _is_there(loss: MissingPart, live: Mapping[Key, Object]) -> bool:
@@ -192,8 +194,9 @@ def name_conflict(entry: JournalEntry, live: Mapping[Key, Object]) -> str | None
     for key in dict.fromkeys((entry.key, entry.successor)):
         obj = live.get(key)
         if obj is not None and obj["metadata"]["uid"] != entry.uid and not is_ours(obj):
-            kind = "object" if key == entry.key else f"{key}"
-            return say("cannot be created again: the existing {kind} of this name is not gpuctl's", kind=kind)
+            if key == entry.key:
+                return say("cannot be created again: the existing object of this name is not gpuctl's")
+            return say("cannot be created again: the existing {object} of this name is not gpuctl's", object=key)
     return None
 
 

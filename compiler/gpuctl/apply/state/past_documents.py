@@ -21,6 +21,7 @@ from gpuctl.frontend.document_variant import PLAIN, Variant
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.masking import hidden, masked
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
 from gpuctl.objects.label_names import managed_labels
 from gpuctl.objects.ownership_metadata import Records, is_ours
@@ -165,12 +166,8 @@ def _read(secret: Object, job: str, keys: Records) -> PastDocument:
     when = str(metadata.get("creationTimestamp") or "")
     try:
         if number is None or not is_ours(secret) or job_of_secret(secret, keys) != job:
-            raise DamagedSecret("gpuctl did not write it")
-        try:
-            entry = mapping_of(decompressed(data_of(secret, _ENTRY), _UNPACKED))
-        except DamagedSecret as error:
-            text = str(error)
-            raise DamagedSecret(text if text.startswith("it") else f"it {text}") from None
+            raise DamagedSecret(say("gpuctl did not write it"))
+        entry = mapping_of(decompressed(data_of(secret, _ENTRY), _UNPACKED))
         past = _past(entry, number, job, metadata["namespace"], when, name)
         return replace(past, deleted=deletion_mark(keys) in annotations_of(secret))
     except DamagedSecret as error:
@@ -183,16 +180,16 @@ def _past(entry: dict[str, Any], number: int, job: str, namespace: str, when: st
     :raises DamagedSecret: gpuctl cannot have written the entry to this Secret.
     """
     if (entry.get("job"), entry.get("namespace"), entry.get("revision")) != (job, namespace, number):
-        raise DamagedSecret("its job, namespace or revision differs")
+        raise DamagedSecret(say("its job, namespace or revision differs"))
     document, cause, to = entry.get("document"), entry.get("cause"), entry.get("to")
     if not isinstance(document, dict):
-        raise DamagedSecret("it has no document")
+        raise DamagedSecret(say("it has no {key}", key="document"))
     _check_identity(document, job, namespace)
     hidden_fields = entry.get("masked")
     if not isinstance(hidden_fields, list) or not all(isinstance(path, str) for path in hidden_fields):
-        raise DamagedSecret("its list of masked fields is invalid")
+        raise DamagedSecret(say("its list of masked fields is invalid"))
     if cause not in ("applied", "rolled back", "found") or not (to is None or type(to) is int):
-        raise DamagedSecret("its cause is invalid")
+        raise DamagedSecret(say("its cause is invalid"))
     who = entry.get("who")
     return PastDocument(
         number,
@@ -228,9 +225,11 @@ def _check_identity(document: dict[str, Any], job: str, namespace: str) -> None:
     """
     kind, block = document.get("kind"), document.get("job")
     if kind not in JOB_KINDS:
-        raise DamagedSecret(f"its document is of kind {visible(str(kind))[:60]}, which is not a job")
+        raise DamagedSecret(say("its document is of kind {kind}, which is not a job", kind=visible(str(kind))[:60]))
     own = block if isinstance(block, dict) else {}
     if own.get("name") != job:
-        raise DamagedSecret(f"its document is of another job: {visible(str(own.get('name')))[:63]}")
+        raise DamagedSecret(say("its document is of another job: {job}", job=visible(str(own.get("name")))[:63]))
     if own.get("namespace") != namespace:
-        raise DamagedSecret(f"its document is for the namespace {visible(str(own.get('namespace')))[:63]}")
+        raise DamagedSecret(
+            say("its document is for the namespace {namespace}", namespace=visible(str(own.get("namespace")))[:63])
+        )

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from gpuctl.apply.state.git_repository import repository_id, work_tree
 from gpuctl.frontend.source import Source
-from gpuctl.language.display_text import and_list, visible
+from gpuctl.language.display_text import visible
+from gpuctl.language.sentences import say
 
 STANDARD_INPUT = "-"
 _LOCAL = "file://"
@@ -37,21 +38,30 @@ def source_mismatch(remembered: Sequence[str], given: Sequence[str]) -> str | No
     """
     missing, new = sorted(set(remembered) - set(given)), sorted(set(given) - set(remembered))
     if not remembered:
-        return "the set does not record its sources: add `--allow-source` if they are the sources of this run"
+        return say("the set does not record its sources: add `--allow-source` if they are the sources of this run")
     is_wider = all(covers(given, one) for one in missing) and all(
         any(covers([wide], one) for one in missing) for wide in new
     )
     if is_wider:
         return None
     if missing and new:
-        difference = f"came from {list_sources(missing)}, and this run gives {list_sources(new)} instead"
+        difference = say(
+            "came from {missing}, and this run gives {new} instead",
+            missing=list_sources(missing),
+            new=list_sources(new),
+        )
     elif missing:
-        difference = f"came from {list_sources(missing)} too, which this run leaves out"
+        difference = say("came from {missing} too, which this run leaves out", missing=list_sources(missing))
     else:
-        difference = f"did not come from {list_sources(new)}, which this run adds"
+        difference = say("did not come from {new}, which this run adds", new=list_sources(new))
     if any(_LOCAL in source for source in missing) and any(_LOCAL in source for source in new):
-        difference += " (outside of a git repository with a remote or a commit, a path is valid on one machine only)"
-    return f"the set {difference}: give the same sources, or `--allow-source` if this is intended"
+        difference = say(
+            "{difference} (outside of a git repository with a remote or a commit, a path is valid on one machine only)",
+            difference=difference,
+        )
+    return say(
+        "the set {difference}: give the same sources, or `--allow-source` if this is intended", difference=difference
+    )
 
 
 def covers(given: Sequence[str], source: str) -> bool:
@@ -89,5 +99,5 @@ def list_sources(sources: Sequence[str]) -> str:
     """Return the first few sources, and the number of the others, as text."""
     shown = [visible(source) for source in sources[:_NAMED]]
     if len(sources) > _NAMED:
-        shown.append(f"{len(sources) - _NAMED} more")
-    return and_list(shown)
+        shown.append(say("{number} more", number=len(sources) - _NAMED))
+    return say("{sources:list}", sources=shown)

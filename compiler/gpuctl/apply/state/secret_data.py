@@ -8,6 +8,7 @@ import json
 import zlib
 from typing import Any
 
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 
 
@@ -28,11 +29,11 @@ def data_of(secret: Object, key: str) -> bytes:
     data = secret.get("data")
     text = data.get(key) if isinstance(data, dict) else None
     if not isinstance(text, str):
-        raise DamagedSecret(f"it has no {key}")
+        raise DamagedSecret(say("it has no {key}", key=key))
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
-        raise DamagedSecret(f"its {key} cannot be read") from None
+        raise DamagedSecret(say("its {key} cannot be read", key=key)) from None
 
 
 def json_of(data: bytes) -> Any:
@@ -43,14 +44,14 @@ def json_of(data: bytes) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        raise DamagedSecret("it cannot be read") from None
+        raise DamagedSecret(say("it cannot be read")) from None
 
 
 def mapping_of(data: bytes) -> dict[str, Any]:
     """Parse JSON that must be a mapping; see :func:`json_of`."""
     value = json_of(data)
     if not isinstance(value, dict):
-        raise DamagedSecret("it cannot be read")
+        raise DamagedSecret(say("it cannot be read"))
     return value
 
 
@@ -63,7 +64,7 @@ def decompressed(packed: bytes, most: int) -> bytes:
     try:
         text = unpacking.decompress(packed, most + 1)
     except zlib.error:
-        raise DamagedSecret("cannot be read") from None
+        raise DamagedSecret(say("it cannot be read")) from None
     if len(text) > most or not unpacking.eof or unpacking.unused_data:
-        raise DamagedSecret("is too large, or truncated")
+        raise DamagedSecret(say("it is too large, or truncated"))
     return text

@@ -235,10 +235,23 @@ class _Wait:
                         return
                     first = next(iter(self._waiting.values()))
                     status = first.job.status(self._keys)
-                    more = f" (and {len(self._waiting) - 1} more)" if len(self._waiting) > 1 else ""
-                    tell(f"waiting until {self._condition}: {first.title}: {_said(status)}{more}")
+                    tell(self._awaited(first, status))
         finally:
             reflector.stop()
+
+    def _awaited(self, first: _Waited, status: Status) -> str:
+        state, more = _said(status), len(self._waiting) - 1
+        if not more:
+            return say(
+                "waiting until {condition}: {job}: {state}", condition=self._condition, job=first.title, state=state
+            )
+        return say(
+            "waiting until {condition}: {job}: {state} (and {number} more)",
+            condition=self._condition,
+            job=first.title,
+            state=state,
+            number=more,
+        )
 
     def _watched(self) -> list[WatchedList]:
         """Return the watched kinds for each namespace of a job: a watch of all namespaces would need more rights."""
@@ -346,4 +359,4 @@ def _holds(condition: str, workload: Object, job: Job) -> bool:
 
 
 def _said(status: Status) -> str:
-    return f"{status.word}: {status.reason}" if status.reason else status.word
+    return say("{word}: {reason}", word=status.word, reason=status.reason) if status.reason else status.word

@@ -263,7 +263,7 @@ def as_rollback(wanted: DocumentRequest, target: RollbackTarget) -> DocumentRequ
             )
         )
     found = list(dict.fromkeys(text for obj in own for text in privileges(obj)))
-    question = target.question + (f"; has {', '.join(found)}" if found else "")
+    question = target.question + (say("; has {privileges}", privileges=found) if found else "")
     return replace(
         wanted,
         request=replace(wanted.request, confirm=(question,), rerun=True),
