@@ -64,7 +64,7 @@ def command(
     them to a namespace. Changes nothing.
 
     --suggest searches for changes of a document with which its job fits now without evicting others: less memory or
-    cpu, fewer GPUs, another GPU type or pool, more nodes with fewer GPUs. Each suggestion is compiled, and checked
+    cpu, fewer GPUs, another GPU type or pool, more nodes of fewer GPUs. Each suggestion is compiled, and checked
     together with the other documents.
     """
     if suggest and not inputs:

@@ -23,6 +23,7 @@ from gpuctl.cli.options.change_runner import (
 from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.connection_options import checkpoint_option
 from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.planning_options import queue_option
 from gpuctl.cli.options.platform_option import platform_settings
 from gpuctl.cli.options.reading_options import reject_platform, settings_option
 from gpuctl.cli.output.history_lines import difference
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
 @click.option("--strategy", type=click.Choice(["replace", "rolling"]), help="How to update a changed service.")
 @click.option("--adopt", is_flag=True, help="Take over objects and fields of other field managers.")
-@click.option("--queue", is_flag=True, help="Do it even if a quota is full; the job starts when the quota has room.")
+@queue_option
 @click.option("--no-probe", is_flag=True, help="Report a refused dry-run pod as a note, not an error.")
 @checkpoint_option
 @click.option("--force", is_flag=True, help="Delete the pods of replaced jobs without their grace period.")

@@ -15,9 +15,7 @@ from gpuctl.usecases.documents.change_options import DocumentOptions
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-queue_option = click.option(
-    "--queue", is_flag=True, help="Create a job even if a quota is full; it starts when the quota has room."
-)
+queue_option = click.option("--queue", is_flag=True, help="Allow a full quota: the pods start when the quota has room.")
 
 
 def dry_run_option(help: str) -> Callable[[Function], Function]:
