@@ -9,7 +9,7 @@ from collections.abc import Callable
 import click
 
 from gpuctl.cli.options.completion_callbacks import complete_job
-from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.document_options import job_namespace_option
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.output.terminal import is_interactive, raw_terminal, size
 from gpuctl.kube.pod_exec import Command, ExecStreams, execute
@@ -36,7 +36,7 @@ _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh")
     "--pod", metavar="POD", help="The pod: its name, index, or the end of its name. Default: the first that runs."
 )
 @click.option("-c", "--container", metavar="NAME", help="The container. Default: the job's own.")
-@namespace_option("Namespace of the job. Default: search.")
+@job_namespace_option
 @reading_options
 def command(
     name: str,

@@ -14,7 +14,7 @@ from gpuctl.api.log_answers import log_end
 from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.connection_options import Progress, json_option
-from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.document_options import job_namespace_option
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.output.log_lines import LinePrinter
 from gpuctl.cli.output.terminal import is_coloured
@@ -96,7 +96,7 @@ def _pattern(text: str | None, *, ignore_case: bool) -> re.Pattern[str] | None:
 @click.option("-p", "--previous", is_flag=True, help="Logs of the previous run of a restarted container.")
 @click.option("--timestamps", is_flag=True, help="Prefix lines with their time.")
 @click.option("--prefix/--no-prefix", default=None, help="Prefix lines with their pod. Default: with several pods.")
-@namespace_option("Namespace of the job. Default: search.")
+@job_namespace_option
 @json_option
 @reading_options
 @bound("query", LogQuery)

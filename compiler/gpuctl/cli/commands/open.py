@@ -10,7 +10,7 @@ from gpuctl.api.change_answers import paused_job
 from gpuctl.cli.options.change_runner import Invocation, callbacks_of
 from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.connection_options import Progress
-from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.document_options import job_namespace_option
 from gpuctl.cli.options.local_port import forward_port
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.output.change_results import show_paused
@@ -30,7 +30,7 @@ from gpuctl.usecases.queries.pod_access import choose_pod
 @click.argument("name", shell_complete=complete_job)
 @click.option("-y", "--yes", is_flag=True, help="Confirm evictions.")
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@namespace_option("Namespace of the job. Default: search.")
+@job_namespace_option
 @reading_options
 def command(
     name: str,

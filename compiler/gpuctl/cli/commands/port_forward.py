@@ -7,7 +7,7 @@ import re
 import click
 
 from gpuctl.cli.options.completion_callbacks import complete_job
-from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.document_options import job_namespace_option
 from gpuctl.cli.options.local_port import forward_port
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.usecases.queries.pod_access import choose_pod
@@ -39,7 +39,7 @@ def _ports(context: click.Context, parameter: click.Parameter, value: str | None
     "--pod", metavar="POD", help="The pod: its name, index, or the end of its name. Default: the first ready one."
 )
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@namespace_option("Namespace of the job. Default: search.")
+@job_namespace_option
 @reading_options
 def command(
     name: str,

@@ -12,7 +12,7 @@ from gpuctl.apply.plan.plan import ConfirmationMissing, Plan
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.change_runner import Invocation, changing_options, cluster_change, confirm_plan, service_change
 from gpuctl.cli.options.connection_options import UndeterminedFailure
-from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.document_options import only_namespace_option
 from gpuctl.cli.options.platform_option import platform_option, platform_settings
 from gpuctl.cli.options.reading_options import reject_platform
 from gpuctl.cli.output.recovery_lines import show_planned_recovery, show_recovery, show_recovery_value
@@ -25,7 +25,7 @@ from gpuctl.usecases.changes.service_recovery import recover_by_service, unfinis
     short_help="Finish an apply that was killed.",
     epilog="Examples:\n\n  $ gpuctl recover --dry-run\n\n  $ gpuctl recover -n team-a",
 )
-@namespace_option("Only this namespace. Default: all that you may read.")
+@only_namespace_option
 @platform_option("The platform's settings, for its label domain.")
 @click.option("--dry-run", is_flag=True, help="Print the objects that would be created, and change nothing.")
 @changing_options

@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from gpuctl.cli.options.completion_callbacks import complete_job
-from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.document_options import job_namespace_option
 from gpuctl.cli.options.named_jobs import read_named_jobs
 from gpuctl.cli.options.reading_options import ReadingOptions, settings_option
 from gpuctl.cli.options.sweep_option import sweep_option
@@ -27,7 +27,7 @@ from gpuctl.usecases.changes.named_trainings import change_trainings, rerun
 )
 @click.argument("names", nargs=-1, metavar="[JOB]...", shell_complete=complete_job)
 @sweep_option()
-@namespace_option("Namespace of the jobs.")
+@job_namespace_option
 @settings_option
 @click.option(
     "--failed",

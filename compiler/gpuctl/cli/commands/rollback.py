@@ -22,7 +22,7 @@ from gpuctl.cli.options.change_runner import (
 )
 from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.connection_options import checkpoint_option
-from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.document_options import job_namespace_option
 from gpuctl.cli.options.planning_options import queue_option
 from gpuctl.cli.options.platform_option import platform_settings
 from gpuctl.cli.options.reading_options import reject_platform, settings_option
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @click.option(
     "--to", type=click.IntRange(min=1), metavar="N", help="The revision. Default: the last different document."
 )
-@namespace_option("Namespace of the job.")
+@job_namespace_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
 @click.option("--strategy", type=click.Choice(["replace", "rolling"]), help="How to update a changed service.")
 @click.option("--adopt", is_flag=True, help="Take over objects and fields of other field managers.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gpuctl.cli.options.completion_callbacks import complete_job
-from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.document_options import job_namespace_option
 from gpuctl.cli.options.reading_options import settings_option
 from gpuctl.cli.options.training_changes import (
     TrainingChangeOptions,
@@ -19,7 +19,7 @@ from gpuctl.usecases.changes.named_trainings import START_RUN
     "run", short_help="Start a run of a scheduled training now.", epilog="Example:\n\n  $ gpuctl run nightly-eval"
 )
 @click.argument("names", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job)
-@namespace_option("Namespace of the jobs.")
+@job_namespace_option
 @settings_option
 @training_change_options
 def command(names: tuple[str, ...], options: TrainingChangeOptions) -> int:

@@ -6,7 +6,7 @@ import click
 
 from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.connection_options import checkpoint_option
-from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.document_options import job_namespace_option
 from gpuctl.cli.options.reading_options import settings_option
 from gpuctl.cli.options.training_changes import (
     TrainingChangeOptions,
@@ -24,7 +24,7 @@ from gpuctl.usecases.changes.named_trainings import scale
 @click.argument("names", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job)
 @click.option("--nodes", type=click.IntRange(1, 10000), metavar="N", help="The number of nodes.")
 @click.option("--replicas", metavar="N", hidden=True)
-@namespace_option("Namespace of the jobs.")
+@job_namespace_option
 @settings_option
 @checkpoint_option
 @training_change_options

@@ -9,7 +9,7 @@ import click
 from gpuctl.api.json_values import to_json
 from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.connection_options import Progress, json_option
-from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.document_options import job_namespace_option
 from gpuctl.cli.options.named_jobs import named_jobs
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.options.sweep_option import sweep_option
@@ -46,7 +46,7 @@ def _timeout(context: click.Context, parameter: click.Parameter, value: str | No
 @click.option(
     "--timeout", callback=_timeout, metavar="TIME", help="Such as 90s or 2h. Default: 5m; none with --for=done."
 )
-@namespace_option("Namespace of the jobs. Default: search.")
+@job_namespace_option
 @json_option
 @reading_options
 def command(

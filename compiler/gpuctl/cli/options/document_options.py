@@ -54,6 +54,12 @@ def namespace_option(help: str, default: str | None = None) -> Callable[[Functio
     )
 
 
+only_namespace_option = namespace_option("Only this namespace. Default: all.")
+"""Adds ``-n`` to a command that reads several namespaces."""
+job_namespace_option = namespace_option("Namespace of the job. Default: all are searched; the name must be unique.")
+"""Adds ``-n`` to a command that takes the names of jobs."""
+
+
 class CompileOptions(NamedTuple):
     """Options of compilation.
 

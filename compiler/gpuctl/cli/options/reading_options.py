@@ -18,7 +18,7 @@ from gpuctl.cli.options.connection_options import (
     open_cluster,
     selected_service,
 )
-from gpuctl.cli.options.document_options import namespace_option
+from gpuctl.cli.options.document_options import only_namespace_option
 from gpuctl.cli.options.platform_option import platform_option, platform_settings
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
@@ -50,7 +50,7 @@ def _one_namespace(namespace: str | None, all_namespaces: bool) -> str | None:
 namespace_options = bound(
     "namespace",
     _one_namespace,
-    namespace_option("Only this namespace. Default: all."),
+    only_namespace_option,
     click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces; the default."),
 )
 """Adds ``-n`` and ``-A``; the command gets the namespace, None for all."""

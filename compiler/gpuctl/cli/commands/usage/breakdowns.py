@@ -18,7 +18,6 @@ from gpuctl.cli.commands.usage.usage_options import (
     note_known_time,
     note_on_terminal,
     note_unsized,
-    only_namespace,
     open_usage_backend,
     parse_range,
     range_text,
@@ -28,6 +27,7 @@ from gpuctl.cli.commands.usage.usage_options import (
     where_options,
     zone_named,
 )
+from gpuctl.cli.options.document_options import only_namespace_option
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, percent
 from gpuctl.cli.output.usage_lines import DROPPABLE, group_table, part_table, step_table
@@ -76,7 +76,7 @@ def cluster(**given: Any) -> int:
     short_help="GPU-hours, use and idle GPU-hours by namespace.",
     epilog="Examples:\n\n  $ gpuctl usage namespaces\n\n  $ gpuctl usage namespaces --last 7d --sort idle",
 )
-@only_namespace
+@only_namespace_option
 @_options
 def namespaces(**given: Any) -> int:
     """List namespaces that held GPUs.
@@ -110,7 +110,7 @@ def labels(key: str, is_annotation: bool, **given: Any) -> int:
     short_help="GPU-hours, use and idle GPU-hours by workload.",
     epilog="Examples:\n\n  $ gpuctl usage workloads -n team-a\n\n  $ gpuctl usage workloads --sort idle --limit 10",
 )
-@only_namespace
+@only_namespace_option
 @_options
 def workloads(**given: Any) -> int:
     """List workloads that held GPUs: the topmost owners of pods. The columns are those of `usage namespaces`."""

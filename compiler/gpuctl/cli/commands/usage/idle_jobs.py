@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuctl.cli.commands.usage.database_options import database_options, named_database, stated_settings
-from gpuctl.cli.commands.usage.usage_options import only_namespace
+from gpuctl.cli.options.document_options import only_namespace_option
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError
@@ -40,7 +40,7 @@ _DONE = {"warn": "warned", "pause": "paused"}
     "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True, help="Format."
 )
 @database_options
-@only_namespace
+@only_namespace_option
 @reading_options
 def command(
     yes: bool,

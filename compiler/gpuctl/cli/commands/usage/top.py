@@ -11,12 +11,12 @@ from gpuctl.cli.commands.usage.usage_options import (
     note_cut_rows,
     note_if_stale,
     note_on_terminal,
-    only_namespace,
     open_usage_backend,
     shape_options,
     show_csv,
     where_options,
 )
+from gpuctl.cli.options.document_options import only_namespace_option
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, gpus, percent
 from gpuctl.reading.usage.usage_records import CurrentHolders
@@ -31,7 +31,7 @@ HEADERS = ("NAME", "NAMESPACE", "KIND", "GPUS", "USE-NOW", "USE-LATELY", "IDLE",
     short_help="Workloads that hold GPUs now, and their use.",
     epilog="Examples:\n\n  $ gpuctl usage top\n\n  $ gpuctl usage top --sort use -n team-a",
 )
-@only_namespace
+@only_namespace_option
 @click.option(
     "--sort",
     type=click.Choice(["gpus", "use", "idle", "name"]),

@@ -18,7 +18,6 @@ from gpuctl.cli.command_target import is_server_stated
 from gpuctl.cli.commands.usage.database_options import database_options, stated_database
 from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_errors, json_flag, named_format
-from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.server_option import server_option
 from gpuctl.cli.options.service_choice import chosen_service
 from gpuctl.cli.output.usage_amounts import gpu_hours, known_time_text
@@ -86,7 +85,6 @@ time_options = bound(
 """Adds the options of the time range; the command gets :class:`TimeOptions`."""
 KUBECTL = ConnectionOptions()
 """The cluster that kubectl would use."""
-only_namespace = namespace_option("Only this namespace. Default: all.")
 
 
 class RowFormat(NamedTuple):

@@ -12,7 +12,6 @@ from gpuctl.cli.commands.usage.usage_options import (
     note_cut_rows,
     note_if_stale,
     note_on_terminal,
-    only_namespace,
     open_usage_backend,
     parse_range,
     range_text,
@@ -22,6 +21,7 @@ from gpuctl.cli.commands.usage.usage_options import (
     where_options,
 )
 from gpuctl.cli.options.connection_options import ConnectionOptions, kubeconfig_options
+from gpuctl.cli.options.document_options import only_namespace_option
 from gpuctl.cli.options.platform_option import platform_option, platform_settings
 from gpuctl.cli.options.reading_options import reject_platform
 from gpuctl.cli.output.printing import show_table, show_value
@@ -42,7 +42,7 @@ HEADERS = ("NAME", "NAMESPACE", "KIND", "OWNER", "GPUS", "IDLE-FOR", "USE", "IDL
     short_help="GPUs that are held and idle, since when, and how to free them.",
     epilog="Examples:\n\n  $ gpuctl usage waste\n\n  $ gpuctl usage waste --last 7d -n team-a -o json",
 )
-@only_namespace
+@only_namespace_option
 @click.option(
     "--below",
     type=click.FloatRange(0, 100, min_open=True),
