@@ -247,23 +247,42 @@ TABLE: dict[str, Same | Rejected | CoveredBy | NeedsNoService] = {
 """Every command -> its behaviour with the service. `query` is another name of `get`."""
 
 
-def _commands(group: click.Group, context: click.Context, *names: str) -> Iterator[str]:
+def _commands(group: click.Group, context: click.Context, *names: str) -> Iterator[tuple[str, click.Command]]:
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
         if isinstance(command, click.Group):
             yield from _commands(command, context, *names, name)
         else:
-            yield " ".join((*names, name))
+            yield " ".join((*names, name)), command
 
 
 def test_table_has_every_command() -> None:
-    there = {name.replace("query ", "get ") for name in _commands(cli, click.Context(cli))}
+    there = {name.replace("query ", "get ") for name, _ in _commands(cli, click.Context(cli))}
     assert there == set(TABLE)
     for row in TABLE.values():
         for name in row.tests if isinstance(row, CoveredBy) else ():
             file, _, test = name.rpartition("::")
             assert test in globals() or f"def {test}(" in Path(__file__).with_name(file).read_text(), name
+
+
+def test_help_lists_the_service_only_where_it_can_be_used() -> None:
+    """The other commands accept ``--server``, so that their error can say why it does not apply."""
+    for name, command in _commands(cli, click.Context(cli)):
+        row = TABLE[name.replace("query ", "get ")]
+        listed = any("--server" in option.opts and not getattr(option, "hidden", False) for option in command.params)
+        assert listed == (not isinstance(row, Rejected | NeedsNoService)), name
+
+
+def test_help_says_which_commands_work_on_several_clusters() -> None:
+    context = click.Context(cli)
+    repeatable = {name for name, command in _commands(cli, context) if "repeatable for documents" in _help_of(command)}
+    assert repeatable == {"apply", "create", "diff", "delete"}
+
+
+def _help_of(command: click.Command) -> str:
+    """Return the help of a command on one line."""
+    return " ".join(command.get_help(click.Context(command)).split())
 
 
 class World(NamedTuple):

@@ -7,7 +7,7 @@ import click
 from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.apply_runner import run_apply
-from gpuctl.cli.options.change_runner import Invocation, changing_options
+from gpuctl.cli.options.change_runner import Invocation, several_clusters_changing_options
 from gpuctl.cli.options.connection_options import checkpoint_option, secrets_option
 from gpuctl.cli.options.document_options import (
     CompileOptions,
@@ -38,7 +38,7 @@ from gpuctl.cli.options.planning_options import documents_of, dry_run_option, pl
 @click.option(
     "--rollback", is_flag=True, help="With --wait: restore the previous version of jobs that do not run in time."
 )
-@changing_options
+@several_clusters_changing_options
 def command(
     inputs: list[str],
     compiling: CompileOptions,

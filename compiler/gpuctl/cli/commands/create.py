@@ -9,7 +9,7 @@ import click
 from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.options.apply_runner import run_apply
-from gpuctl.cli.options.change_runner import Invocation, changing_options
+from gpuctl.cli.options.change_runner import Invocation, several_clusters_changing_options
 from gpuctl.cli.options.connection_options import secrets_option
 from gpuctl.cli.options.document_options import (
     CompileOptions,
@@ -33,7 +33,7 @@ from gpuctl.cli.options.planning_options import checking_options, documents_of, 
 @checking_options
 @click.option("--wait", is_flag=True, help="Wait until the created jobs run or have finished.")
 @secrets_option
-@changing_options
+@several_clusters_changing_options
 def command(
     inputs: list[str],
     compiling: CompileOptions,

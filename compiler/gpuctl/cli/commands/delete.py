@@ -9,7 +9,12 @@ from typing import Literal
 import click
 
 from gpuctl.apply.run.run_options import RunOptions
-from gpuctl.cli.options.change_runner import Invocation, changing_options, cluster_change, service_change
+from gpuctl.cli.options.change_runner import (
+    Invocation,
+    cluster_change,
+    service_change,
+    several_clusters_changing_options,
+)
 from gpuctl.cli.options.completion_callbacks import complete_job, complete_namespace, complete_pool, complete_quota
 from gpuctl.cli.options.connection_options import checkpoint_option
 from gpuctl.cli.options.document_options import CompileOptions, compile_options, require_inputs
@@ -66,7 +71,7 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
 @click.option("--force", is_flag=True, help="Delete pods without their grace period.")
 @click.option("--keep-labels", is_flag=True, help="Leave a pool's labels on its nodes.")
 @click.option("--namespace-too", is_flag=True, help="With a quota: also delete its namespace and everything in it.")
-@changing_options
+@several_clusters_changing_options
 def command(
     arguments: tuple[str, ...],
     filenames: tuple[str, ...],

@@ -16,7 +16,7 @@ from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.command_target import is_server_stated
 from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change
-from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_options, secrets_option
+from gpuctl.cli.options.connection_options import ConnectionOptions, secrets_option, several_clusters_options
 from gpuctl.cli.options.document_options import (
     CompileOptions,
     compile_options,
@@ -50,7 +50,7 @@ from gpuctl.usecases.revisions.revision_pairs import RevisionPairOptions
 @input_options
 @override_option
 @compile_options
-@cluster_options
+@several_clusters_options
 @click.option(
     "--against",
     default="live",

@@ -9,7 +9,7 @@ import click
 from gpuctl.api.drift_answers import DriftAnswer, drift_code
 from gpuctl.api.error_meanings import UNDETERMINED
 from gpuctl.cli.options.change_runner import Invocation, cluster_change
-from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_errors, cluster_options
+from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_errors, kubeconfig_cluster_options
 from gpuctl.cli.options.document_options import CompileOptions, compile_options, input_options
 from gpuctl.cli.options.multi_cluster import chosen_clusters
 from gpuctl.cli.options.planning_options import documents_of
@@ -34,7 +34,7 @@ _GIT = "git:"
 )
 @input_options
 @compile_options
-@cluster_options
+@kubeconfig_cluster_options
 @click.option("--fail", is_flag=True, help="Exit with 1 if something differs, above 1 if that cannot be determined.")
 @click.option(
     "--webhook",

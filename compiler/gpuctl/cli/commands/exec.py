@@ -10,7 +10,7 @@ import click
 
 from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.document_options import job_namespace_option
-from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, kubeconfig_reading_options, open_context
 from gpuctl.cli.output.terminal import is_interactive, raw_terminal, size
 from gpuctl.kube.pod_exec import Command, ExecStreams, execute
 from gpuctl.objects.api_resources import Key
@@ -37,7 +37,7 @@ _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh")
 )
 @click.option("-c", "--container", metavar="NAME", help="The container. Default: the job's own.")
 @job_namespace_option
-@reading_options
+@kubeconfig_reading_options
 def command(
     name: str,
     arguments: tuple[str, ...],

@@ -10,7 +10,7 @@ import click
 from gpuctl.api.difference_answers import ImpactAnswer, impact_code
 from gpuctl.api.json_values import to_json
 from gpuctl.cli.command_target import is_server_stated
-from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_errors, cluster_options
+from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_errors, kubeconfig_cluster_options
 from gpuctl.cli.options.document_options import CONTROLLERS, CompileOptions, input_options, offline_compile_options
 from gpuctl.cli.options.revision_errors import revision_errors
 from gpuctl.cli.options.revision_options import revision_options
@@ -45,7 +45,7 @@ from gpuctl.usecases.revisions.change_impact import change_between, impact_of
     show_default=True,
     help="Exit 1 for what the change causes or makes worse, or for anything that does not fit.",
 )
-@cluster_options
+@kubeconfig_cluster_options
 @snapshot_option("Also show the impact on the cluster in this file of `gpuctl snapshot` (- for standard input).")
 @click.option(
     "-o",

@@ -12,7 +12,7 @@ from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.connection_options import Progress
 from gpuctl.cli.options.document_options import job_namespace_option
 from gpuctl.cli.options.local_port import forward_port
-from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, kubeconfig_reading_options, open_context
 from gpuctl.cli.output.change_results import show_paused
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.objects.api_resources import Object, annotations_of
@@ -31,7 +31,7 @@ from gpuctl.usecases.queries.pod_access import choose_pod
 @click.option("-y", "--yes", is_flag=True, help="Confirm evictions.")
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @job_namespace_option
-@reading_options
+@kubeconfig_reading_options
 def command(
     name: str,
     yes: bool,

@@ -9,7 +9,7 @@ import click
 from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.document_options import job_namespace_option
 from gpuctl.cli.options.local_port import forward_port
-from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, kubeconfig_reading_options, open_context
 from gpuctl.usecases.queries.pod_access import choose_pod
 
 
@@ -40,7 +40,7 @@ def _ports(context: click.Context, parameter: click.Parameter, value: str | None
 )
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @job_namespace_option
-@reading_options
+@kubeconfig_reading_options
 def command(
     name: str,
     ports: tuple[int | None, int | None],

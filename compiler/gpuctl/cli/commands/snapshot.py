@@ -7,7 +7,7 @@ import sys
 import click
 
 from gpuctl.capacity.snapshot.snapshot_document import render
-from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_errors, cluster_options
+from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_errors, kubeconfig_cluster_options
 from gpuctl.cli.options.snapshot_options import take_snapshot_of_cluster
 
 
@@ -16,7 +16,7 @@ from gpuctl.cli.options.snapshot_options import take_snapshot_of_cluster
     short_help="Save the state of a cluster, for `fit`.",
     epilog="Example:\n\n  $ gpuctl snapshot > cluster.json",
 )
-@cluster_options
+@kubeconfig_cluster_options
 def command(connection: ConnectionOptions) -> int:
     """Print nodes, requests of pods, quotas, priorities and CRDs of a cluster as JSON. Changes nothing.
 

@@ -23,6 +23,7 @@ from gpuctl.cli.options.connection_options import (
     open_cluster,
     parse_duration_option,
     selected_service,
+    several_clusters_options,
 )
 from gpuctl.cli.output import text
 from gpuctl.cli.output.plan_results import finish, show_plan, show_step
@@ -41,10 +42,7 @@ class Invocation(NamedTuple):
 
 
 yes_option = click.option("-y", "--yes", is_flag=True, help="Confirm all questions.")
-changing_options = bound(
-    "invocation",
-    Invocation,
-    cluster_options,
+_changing = (
     json_option,
     click.option(
         "--timeout",
@@ -56,9 +54,12 @@ changing_options = bound(
     ),
     yes_option,
 )
+changing_options = bound("invocation", Invocation, cluster_options, *_changing)
 """Adds the options of commands that change the cluster, and those that select it; the command gets an
 :class:`Invocation`.
 """
+several_clusters_changing_options = bound("invocation", Invocation, several_clusters_options, *_changing)
+"""The same for a command that changes several clusters."""
 
 
 class ClusterTarget(NamedTuple):

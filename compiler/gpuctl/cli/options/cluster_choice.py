@@ -50,8 +50,7 @@ class Clusters(NamedTuple):
         )
 
 
-def cluster_option(function: Function) -> Function:
-    """Add ``--cluster``. Its value is stored for the connection and is not a parameter of the command."""
+def _cluster_option(help: str) -> Callable[[Function], Function]:
     return click.option(
         "--cluster",
         cls=ConnectionOption,
@@ -60,8 +59,14 @@ def cluster_option(function: Function) -> Function:
         expose_value=False,
         callback=note_clusters,
         shell_complete=complete_cluster,
-        help="A cluster that the platform defines. Repeatable for apply, create, diff and delete -f.",
-    )(function)
+        help=help,
+    )
+
+
+cluster_option = _cluster_option("A cluster that the platform defines.")
+"""Adds ``--cluster``. Its value is stored for the connection and is not a parameter of the command."""
+several_clusters_option = _cluster_option("A cluster that the platform defines; repeatable for documents.")
+"""Adds ``--cluster`` to a command that applies, compares or deletes documents on several clusters."""
 
 
 def stated_cluster() -> str | None:

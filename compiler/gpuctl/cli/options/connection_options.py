@@ -21,11 +21,12 @@ from gpuctl.cli.options.cluster_choice import (
     chosen_context,
     cluster_option,
     platform_clusters,
+    several_clusters_option,
     stated_cluster,
 )
 from gpuctl.cli.options.command_help import ConnectionOption
 from gpuctl.cli.options.completion_callbacks import complete_context
-from gpuctl.cli.options.server_option import server_option
+from gpuctl.cli.options.server_option import hidden_server_option, server_option
 from gpuctl.cli.options.service_choice import chosen_service
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import columns_of
@@ -89,20 +90,34 @@ kubeconfig_options = bound(
 """Adds ``--kubeconfig`` and ``--context``; the command gets :class:`ConnectionOptions`."""
 
 
-def cluster_options(function: Function) -> Function:
-    """Add the options that select the cluster and the user to act as, or a service. The command gets a
-    :class:`ConnectionOptions`.
+def _connection_options(
+    cluster: Callable[[Function], Function], server: Callable[[Function], Function]
+) -> Callable[[Function], Function]:
+    """Return the decorator for the options that select the cluster and the user to act as, or a service. The command
+    gets a :class:`ConnectionOptions`.
     """
-    for decorate in (
-        _impersonating("--as-uid", "UID", "Uid of the user to act as."),
-        _impersonating("--as-group", "GROUP", "Act as a member of this group; repeatable.", multiple=True),
-        _impersonating("--as", "USER", "Act as another user; requires the right to impersonate."),
-        server_option,
-        cluster_option,
-        kubeconfig_options,
-    ):
-        function = decorate(function)
-    return function
+
+    def decorate(function: Function) -> Function:
+        for option in (
+            _impersonating("--as-uid", "UID", "Uid of the user to act as."),
+            _impersonating("--as-group", "GROUP", "Act as a member of this group; repeatable.", multiple=True),
+            _impersonating("--as", "USER", "Act as another user; requires the right to impersonate."),
+            server,
+            cluster,
+            kubeconfig_options,
+        ):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+cluster_options = _connection_options(cluster_option, server_option)
+"""Adds the options that select a cluster or a service."""
+several_clusters_options = _connection_options(several_clusters_option, server_option)
+"""Adds the options that select clusters or a service."""
+kubeconfig_cluster_options = _connection_options(cluster_option, hidden_server_option)
+"""Adds the options that select a cluster, for a command that no service offers."""
 
 
 def checkpoint_option(function: Function) -> Function:

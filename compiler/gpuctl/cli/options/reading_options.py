@@ -14,6 +14,7 @@ from gpuctl.cli.options.connection_options import (
     cluster_errors,
     cluster_options,
     json_flag,
+    kubeconfig_cluster_options,
     named_format,
     open_cluster,
     selected_service,
@@ -39,6 +40,8 @@ class ReadingOptions(NamedTuple):
 settings_option = platform_option("The platform's settings. Default: platform.yaml here or above, up to the git root.")
 reading_options = bound("reading", ReadingOptions, settings_option, cluster_options)
 """Adds the connection options and ``--platform``; the command gets :class:`ReadingOptions`."""
+kubeconfig_reading_options = bound("reading", ReadingOptions, settings_option, kubeconfig_cluster_options)
+"""The same for a command that no service offers."""
 
 
 def _one_namespace(namespace: str | None, all_namespaces: bool) -> str | None:

@@ -14,14 +14,20 @@ from gpuctl.cli.options.completion_callbacks import complete_server
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def server_option(function: Function) -> Function:
-    """Add ``--server``. Its value is stored for the connection and is not a parameter of the command."""
+def _server_option(*, hidden: bool = False) -> Callable[[Function], Function]:
     return click.option(
         "--server",
         cls=ConnectionOption,
         metavar="URL",
         help="Use this service instead of a cluster. Default: $GPUCTL_SERVER, or that of `gpuctl login`.",
+        hidden=hidden,
         expose_value=False,
         callback=note_server,
         shell_complete=complete_server,
-    )(function)
+    )
+
+
+server_option = _server_option()
+"""Adds ``--server``. Its value is stored for the connection and is not a parameter of the command."""
+hidden_server_option = _server_option(hidden=True)
+"""Adds ``--server`` to a command that no service offers: the help does not list it, and its error says why."""

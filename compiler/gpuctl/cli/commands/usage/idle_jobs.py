@@ -11,7 +11,7 @@ import click
 
 from gpuctl.cli.commands.usage.database_options import database_options, named_database, stated_settings
 from gpuctl.cli.options.document_options import only_namespace_option
-from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
+from gpuctl.cli.options.reading_options import ReadingOptions, kubeconfig_reading_options, open_context
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError
 from gpuctl.kube.webhook_request import post
@@ -41,7 +41,7 @@ _DONE = {"warn": "warned", "pause": "paused"}
 )
 @database_options
 @only_namespace_option
-@reading_options
+@kubeconfig_reading_options
 def command(
     yes: bool,
     output: str,
