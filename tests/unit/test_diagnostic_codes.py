@@ -27,6 +27,8 @@ def test_every_code_has_a_rule() -> None:
         if path.parent.name != "codes":
             used |= set(re.findall(r"\bGPU[0-9]{3}\b", path.read_text(encoding="utf-8")))
     assert used == set(CODES)
+    # A reader of docs/diagnostics.md looks for a number.
+    assert list(CODES) == sorted(CODES)
 
 
 @pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.code)

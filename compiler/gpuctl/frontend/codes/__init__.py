@@ -16,5 +16,9 @@ from gpuctl.frontend.codes.value_codes import VALUE_CODES
 __all__ = ["CODES", "CodeRule"]
 
 CODES: dict[str, CodeRule] = {
-    rule.code: rule for rule in (*INPUT_CODES, *VALUE_CODES, *LINKER_CODES, *COMMAND_CODES, *OUTPUT_CODES)
+    rule.code: rule
+    for rule in sorted(
+        (*INPUT_CODES, *VALUE_CODES, *LINKER_CODES, *COMMAND_CODES, *OUTPUT_CODES), key=lambda rule: rule.code
+    )
 }
+"""The rules by code, in the order of the codes."""
