@@ -7,6 +7,8 @@ import time
 import pytest
 
 import gpuctl
+from gpuctl.api.document_answers import DiagnosticsAnswer
+from gpuctl.cli.output.text import render
 from gpuctl.frontend.diagnostics import MAX_DIAGNOSTICS, Diagnostic, Severity, SourceSpan
 
 HEAD = "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: 'app:1', command: [x]}\n"
@@ -325,6 +327,14 @@ def test_limit_of_diagnostics_keeps_errors_before_warnings() -> None:
     assert [item.code for item in result.diagnostics if item.severity is Severity.ERROR] == ["GPU203"]
     (rest,) = [item for item in result.diagnostics if item.code == "GPU030"]
     assert (rest.severity, rest.message) == (Severity.WARNING, "51 warnings more in this file are not shown")
+
+
+def test_diagnostics_that_are_not_shown_are_counted() -> None:
+    warned = "---\n".join(HEAD.replace("name: a", f"name: a{n}").replace("app:1", "app") for n in range(149))
+    result = gpuctl.compile(gpuctl.Source("x.yaml", f"{warned}---\n{HEAD}b: 1\n"))
+    assert render(result.diagnostics, result.sources).endswith("\n1 error, 149 warnings\n")
+    answer = DiagnosticsAnswer.of(result.diagnostics)
+    assert (len(answer.diagnostics), answer.errors, answer.warnings) == (MAX_DIAGNOSTICS + 1, 1, 149)
 
 
 def test_kubernetes_secret_key_ref_gets_hint_with_gpuctl_syntax() -> None:

@@ -53,7 +53,7 @@ class Diagnostic(NamedTuple):
 
     ``code`` is stable and explained by ``gpuctl explain CODE``. ``path`` is the field's path in its document in
     canonical spelling, ``hint`` the remedy. ``span`` is None only for problems without a file, such as an invalid
-    option.
+    option. ``not_shown``: of GPU030, the number of omitted diagnostics by severity.
     """
 
     severity: Severity
@@ -63,6 +63,7 @@ class Diagnostic(NamedTuple):
     path: FieldPath = ()
     hint: Sentence | None = None
     related: tuple[Related, ...] = ()
+    not_shown: tuple[tuple[Severity, int], ...] = ()
 
     def as_error(self) -> Diagnostic:
         """Return the diagnostic as ``--strict`` reports it: a warning becomes an error."""
@@ -81,8 +82,11 @@ def format_path(path: FieldPath) -> str:
 
 
 def count(diagnostics: Iterable[Diagnostic], severity: Severity) -> int:
-    """Return the number of diagnostics with the severity."""
-    return sum(1 for diagnostic in diagnostics if diagnostic.severity is severity)
+    """Return the number of diagnostics with the severity, including those that are not shown."""
+    return sum(
+        dict(diagnostic.not_shown).get(severity, 0) if diagnostic.not_shown else diagnostic.severity is severity
+        for diagnostic in diagnostics
+    )
 
 
 def in_source_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
@@ -128,11 +132,11 @@ def _rest(hidden: list[Diagnostic]) -> Diagnostic:
         Severity.WARNING: Template("{number:warning}"),
         Severity.NOTE: Template("{number:note}"),
     }
-    numbers = [(template, count(hidden, severity)) for severity, template in said.items()]
+    numbers = [(severity, number) for severity in said if (number := count(hidden, severity))]
     message = say(
         "{counts:and} more in this file {number:is/are} not shown",
-        counts=[say(template, number=number) for template, number in numbers if number],
+        counts=[say(said[severity], number=number) for severity, number in numbers],
         number=len(hidden),
     )
     hint = say("correct those that are shown, and run this again")
-    return Diagnostic(hidden[0].severity, "GPU030", message, hidden[0].span, hint=hint)
+    return Diagnostic(hidden[0].severity, "GPU030", message, hidden[0].span, hint=hint, not_shown=tuple(numbers))
