@@ -205,7 +205,7 @@ def test_breakages_are_marked_new_or_as_before(repository: Repository) -> None:
     assert [(item["new"], item["message"]) for item in report["breakages"]] == [
         (False, "pool a100: jobs ask for 9 GPUs of any type, and it has 8"),
         (False, "pool a100: jobs ask for 9 GPUs in all, and it has 8"),
-        (True, "namespace nlp: jobs ask for 9 requests.nvidia.com/gpu, and the quota is 8"),
+        (True, "namespace nlp: jobs ask for 9 nvidia.com/gpu, and the quota is 8"),
     ]
     found = repository.gpuctl("impact", "--from", "HEAD")
     assert "and it has 8 (as before)\n" in found.out
@@ -327,7 +327,7 @@ def test_added_changed_and_removed_quotas(repository: Repository) -> None:
         ("vision", "requests.nvidia.com/gpu"): ((0, 1), (0, None)),
     }
     assert [item["message"] for item in report["breakages"]] == [
-        "namespace nlp: jobs ask for 4 requests.nvidia.com/gpu, and the quota is 2"
+        "namespace nlp: jobs ask for 4 nvidia.com/gpu, and the quota is 2"
     ]
 
 
@@ -772,4 +772,4 @@ def test_breakages_with_strict_exit_1(repository: Repository) -> None:
     impact_of(repository, nodes, {**nodes, "a.yaml": training("a", gpu=8)})
     found = repository.gpuctl("impact", "--from", "HEAD", "--strict")
     assert (found.code, found.err) == (1, "")
-    assert "- namespace nlp: jobs ask for 8 requests.nvidia.com/gpu, and the quota is 4\n" in found.out
+    assert "- namespace nlp: jobs ask for 8 nvidia.com/gpu, and the quota is 4\n" in found.out

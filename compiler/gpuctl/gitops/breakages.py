@@ -140,7 +140,7 @@ def _quota_breakages(rows: Iterable[QuotaRow]) -> Iterator[Breakage]:
         before, after = row.excess
         if row.after is not None and after and not row.after.in_queue:
             asked, hard = (amount_text(row.key.resource, value) for value in (row.asked_after, row.after.amount))
-            what = f"namespace {row.key.namespace}: jobs ask for {asked} {row.key.resource}"
+            what = f"namespace {row.key.namespace}: jobs ask for {asked} {resource_title(row.key)}"
             yield Breakage(f"{what}, and the quota is {hard}", after > before)
 
 
