@@ -516,7 +516,7 @@ type IdleGpus struct {
 	WorkloadType string `json:"workload_type"`
 	WorkloadName string `json:"workload_name"`
 	OwnerUid     string `json:"owner_uid"`
-	// The owner: the first of its labels, then annotations, team, creator, project, app.
+	// The owner: the first of its labels, then annotations, team, creator, project.
 	Owner       *string           `json:"owner"`
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`

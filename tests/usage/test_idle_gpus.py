@@ -14,7 +14,7 @@ from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.jobs.pausable_jobs import pausable_jobs
 from gpuctl.reading.usage.price_list import PriceList, cost
-from gpuctl_usage.answers.idle_gpu_answers import IdleRule, idle_workloads, waste
+from gpuctl_usage.answers.idle_gpu_answers import IdleRule, IdleWorkload, idle_workloads, waste
 from gpuctl_usage.answers.snapshot_answers import latest_utilization
 from gpuctl_usage.facts import HOUR, GpuSeries, Holding, WorkloadKey
 from gpuctl_usage.gathering.current_allocation import take_snapshot
@@ -109,6 +109,20 @@ def test_idle_cost(tmp_path: Path) -> None:
     later = waste(database, "", START + 10 * HOUR, START + 11 * HOUR)["workloads"][0]
     assert (later["idle_gpu_hours"], later["coverage"], later["allocated_gpu_hours"]) == (None, None, 0.0)
     database.close()
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "owner"),
+    [
+        # The label of gpuctl's jobs with their own name names no owner.
+        ({"app": "train"}, {}, None),
+        ({"app": "train", "creator": "anna"}, {"team": "nlp"}, "anna"),
+        ({"app": "train"}, {"project": "p"}, "p"),
+        ({"project": "p", "team": "nlp"}, {}, "nlp"),
+    ],
+)
+def test_owner_of_a_workload(labels: dict[str, str], annotations: dict[str, str], owner: str | None) -> None:
+    assert IdleWorkload(KEY, labels=labels, annotations=annotations).owner == owner
 
 
 def test_latest_utilization_of_workloads(tmp_path: Path) -> None:

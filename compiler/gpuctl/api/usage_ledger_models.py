@@ -175,7 +175,7 @@ class IdleGpus(UsageValue):
     workload_name: str = Field(examples=["bert-training-job"])
     owner_uid: str = Field(examples=["abc-def-123"])
     owner: str | None = Field(
-        description="The owner: the first of its labels, then annotations, team, creator, project, app.",
+        description="The owner: the first of its labels, then annotations, team, creator, project.",
         examples=["research"],
     )
     labels: dict[str, str] = Field(examples=[{"team": "research"}])

@@ -10,7 +10,9 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGER = "gpuctl"
 """Value of that label on objects that gpuctl creates."""
 OWNERS = ("team", "creator", "project")
-"""Labels of the user whose value names the owner of a job; the first one present counts."""
+"""Labels of the user whose value names the owner of a job; the first one present counts. `app` is not among them: it is
+the job's own name.
+"""
 CHECKPOINT = "checkpoint"
 """Annotation, under the platform's domain, with a workload's checkpoint settings as JSON."""
 SWEEP = "sweep"
@@ -48,9 +50,9 @@ LABEL_MAX = 63
 """Maximum length of a label's value, and of a label's name, characters."""
 
 
-def owner_of(labels: Mapping[str, str]) -> str | None:
-    """Return the owner of a job by its labels; None if they name none."""
-    return next((labels[name] for name in OWNERS if labels.get(name)), None)
+def owner_of(*sources: Mapping[str, str]) -> str | None:
+    """Return the owner that a job's labels name, or further sources such as its annotations; None without one."""
+    return next((values[name] for values in sources for name in OWNERS if values.get(name)), None)
 
 
 def managed_labels() -> dict[str, str]:

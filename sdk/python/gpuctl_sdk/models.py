@@ -569,7 +569,7 @@ class IdleGpus(Answer):
     workload_name: str = Field(alias="workload_name")
     owner_uid: str = Field(alias="owner_uid")
     owner: str | None = None
-    """The owner: the first of its labels, then annotations, team, creator, project, app."""
+    """The owner: the first of its labels, then annotations, team, creator, project."""
     labels: dict[str, str]
     annotations: dict[str, str]
     gpu_count: float = Field(alias="gpu_count")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
 
-from gpuctl.objects import label_names
+from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.usage.price_list import PriceList, cost, sum_known
 from gpuctl_usage.answers.number_format import gpu_amount, rounded
@@ -26,8 +26,6 @@ from gpuctl_usage.store.idle_hours import GroupSums, KnownHour, groups_at, known
 from gpuctl_usage.store.surrogate_keys import group_ids, workload_group
 from gpuctl_usage.sums import Group, Level
 
-OWNERS = (*label_names.OWNERS, "app")
-"""Labels, then annotations, that name the owner of a workload; the first one found counts."""
 _MAX_LOOK_BACK = 30 * DAY
 """Maximum time to look back for the begin of an idle period; longer ones are reported with this length."""
 _CHECKED_FIRST = 2
@@ -75,8 +73,7 @@ class IdleWorkload:
     @property
     def owner(self) -> str | None:
         """Return the owner named by a label or annotation."""
-        said = (values.get(name) for values in (self.labels, self.annotations) for name in OWNERS)
-        return next((value for value in said if value), None)
+        return owner_of(self.labels, self.annotations)
 
 
 def idle_workloads(

@@ -99,7 +99,7 @@ def _judged(reader: ReadContext, job: Job, pod: Object, start: float, use: GpuUs
         job.identity.namespace,
         key_of(live).kind,
         job.identity.name,
-        owner_of(labels_of(live)),
+        owner_of(labels_of(live), annotations_of(live)),
         gpus,
         start,
         (now - start) / 3600,
