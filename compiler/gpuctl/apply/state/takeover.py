@@ -67,38 +67,23 @@ def claim(live: Object, claims: Claims) -> Claimed:
 
     The fields of gpuctl's own server-side apply are included: no other manager has changed those since.
     """
-    entries = copy.deepcopy(live["metadata"].get("managedFields") or [])
-    if not entries:
-        entries = [_entry(UNKNOWN, "Update", live, fields_of(live))]
+    entries = copy.deepcopy(live["metadata"].get("managedFields")) or [_entry(UNKNOWN, "Update", live, fields_of(live))]
     operation = "Update" if live["kind"] in POSTED else "Apply"
-    mine = next((entry for entry in entries if _is_own(entry, operation, live)), None)
+    version = live["apiVersion"]
+    comparable = [entry for entry in entries if entry.get("apiVersion") == version and not entry.get("subresource")]
+    own_key = (MANAGER, operation)
+    mine = next((entry for entry in comparable if (entry.get("manager"), entry.get("operation")) == own_key), None)
+    others = [entry for entry in comparable if entry is not mine]
     own = mine["fieldsV1"] if mine is not None and operation == "Apply" else None
-    others = [
-        entry
-        for entry in entries
-        if entry is not mine and not entry.get("subresource") and entry.get("apiVersion") == live["apiVersion"]
-    ]
-    kept: dict[str, str] = {}
-    chains: list[tuple[str, ...]] = []
-    for entry in others:
-        for base in claims.bases:
-            if base.is_last and entry.get("manager") != MANAGER:
-                for place in _Place(live, base.object, claims.wanted).leaves(entry.get("fieldsV1") or {}):
-                    if place.base is not ABSENT and place.wanted is ABSENT and not _is_same(place):
-                        around = place.whole or place
-                        kept[around.path] = str(entry.get("manager") or UNKNOWN)
-                        chains.append(around.chain)
+    changed = [(_manager(entry), place) for entry in others for place in _changed_since(entry, live, claims)]
+    kept = {place.path: manager for manager, place in changed}
     taken: list[Tree] = []
     times = [""]
     for entry in others:
-        bases = [base for base in claims.bases if not base.of_tools or is_tool(str(entry.get("manager") or UNKNOWN))]
+        bases = [base for base in claims.bases if not base.of_tools or is_tool(_manager(entry))]
         for base in bases or [AppliedVersion({})]:
-            tree: Tree = {}
-            fields = entry.get("fieldsV1") or {}
-            for place in list(_Place(live, base.object, claims.wanted, own=own).leaves(fields)):
-                is_ours = (base.is_last or _is_same(place.whole)) if place.whole else _is_ours(place)
-                if is_ours and not any(is_within(place.path, path) for path in kept):
-                    _move((place.whole or place).chain, fields, tree)
+            places = _Place(live, base.object, claims.wanted, own=own)
+            tree = _take(entry.get("fieldsV1") or {}, places, base.is_last, kept)
             if tree:
                 taken.append(tree)
                 times.append(str(entry.get("time") or ""))
@@ -108,19 +93,33 @@ def claim(live: Object, claims: Claims) -> Claimed:
         mine = _entry(MANAGER, operation, live, {}, max(times))
         entries.append(mine)
     mine["fieldsV1"] = union([mine.get("fieldsV1") or {}, *taken])
-    for chain in chains:
-        _move(chain, mine["fieldsV1"], {})
+    for _, place in changed:
+        _move(place.chain, mine["fieldsV1"], {})
     entries = [entry for entry in entries if entry.get("fieldsV1")]
     return Claimed({**live, "metadata": {**live["metadata"], "managedFields": entries}}, union(taken), kept)
 
 
-def _is_own(entry: Object, operation: str, live: Object) -> bool:
-    return (
-        entry.get("manager") == MANAGER
-        and entry.get("operation") == operation
-        and not entry.get("subresource")
-        and entry.get("apiVersion") == live["apiVersion"]
-    )
+def _manager(entry: Object) -> str:
+    return str(entry.get("manager") or UNKNOWN)
+
+
+def _changed_since(entry: Object, live: Object, claims: Claims) -> Iterator[_Place]:
+    """Yield what another manager has changed since the last document stated it, and the new one does not state."""
+    for base in claims.bases:
+        if not base.is_last or entry.get("manager") == MANAGER:
+            continue
+        for place in _Place(live, base.object, claims.wanted).leaves(entry.get("fieldsV1") or {}):
+            if place.base is not ABSENT and place.wanted is ABSENT and not _is_same(place):
+                yield place.unit
+
+
+def _take(fields: Tree, places: _Place, is_last: bool, kept: Mapping[str, str]) -> Tree:
+    """Move the fields that are gpuctl's out of those of another manager, and return them."""
+    taken: Tree = {}
+    for place in list(places.leaves(fields)):
+        if _is_ours(place, is_last) and not any(is_within(place.path, path) for path in kept):
+            _move(place.unit.chain, fields, taken)
+    return taken
 
 
 def _entry(manager: str, operation: str, live: Object, fields: Tree, time: str = "") -> Object:
@@ -163,10 +162,10 @@ class _Place(NamedTuple):
         return _Place(live, base, wanted, found.path, self.field, found.name, chain, own, self)
 
     @property
-    def whole(self) -> _Place | None:
-        """Return the outermost place that goes or stays as a whole: this one, or one around it; None without any."""
-        above = self.around.whole if self.around is not None else None
-        return above or (self if self.is_whole else None)
+    def unit(self) -> _Place:
+        """Return what goes or stays together with this place: the outermost whole place around it, or itself."""
+        above = self.around.unit if self.around is not None else self
+        return above if above.is_whole else self
 
     def leaves(self, tree: Tree) -> Iterator[_Place]:
         """Yield the places of a manager's fields that contain no other fields."""
@@ -178,7 +177,13 @@ class _Place(NamedTuple):
                 yield from there.leaves(below)
 
 
-def _is_ours(place: _Place) -> bool:
+def _is_ours(place: _Place, is_last: bool) -> bool:
+    """Return True if gpuctl stated the value of a place, or the server its default.
+
+    is_last: the place's base is the last document. What others have changed since then is kept, see `_changed_since`.
+    """
+    if place.unit.is_whole:
+        return is_last or _is_same(place.unit)
     if place.own is not None or place.base is not ABSENT:
         return _is_same(place)
     parent = place.around
