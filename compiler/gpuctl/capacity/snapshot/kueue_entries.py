@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gpuctl.capacity.snapshot.snapshot_entries import pod_entry
-from gpuctl.objects.api_resources import Object
+from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.prerequisites import ADMISSION_GATES
 from gpuctl.objects.queueing import TOPOLOGIES, owner_of_workload
-from gpuctl.objects.workload_state import find_condition, is_backing_off
+from gpuctl.objects.workload_state import condition, find_condition, is_backing_off
 
 _RESOURCES = ("requests", "limits")
 TOPOLOGY = TOPOLOGIES["required"]
@@ -30,50 +30,74 @@ _PLACES_BY_TOPOLOGY = ("required", "preferred", "unconstrained", "podSetSliceReq
 def workload_entry(obj: Object) -> Object | None:
     """Return the entry of a Workload that waits or has quota, or None if it has ended or is not active."""
     metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
-    states = {item["type"]: item for item in status.get("conditions") or []}
-    admission = status.get("admission") if _is_true(states, "QuotaReserved") else None
+    pod_sets = spec.get("podSets") or []
+    admission = status.get("admission") if condition(obj, "QuotaReserved") else None
     is_leaving = spec.get("active") is False or bool(metadata.get("deletionTimestamp"))
-    if _is_true(states, "Finished") or (is_leaving and not admission):
+    if condition(obj, "Finished") or (is_leaving and not admission):
         return None
-    owner = owner_of_workload(obj)
-    evicted = states.get("Evicted") or {}
-    at_the_end = _is_true(states, "Evicted") and evicted.get("reason") in _REQUEUED_AT_THE_END
     found: Object = {
         "namespace": metadata["namespace"],
         "name": metadata["name"],
         "uid": metadata.get("uid") or "",
         "queue": spec.get("queueName") or "",
         "priority": spec.get("priority") or 0,
-        "created": (evicted if at_the_end else {}).get("lastTransitionTime") or metadata.get("creationTimestamp") or "",
-        "podSets": [_pod_set(item, metadata["namespace"]) for item in spec.get("podSets") or []],
+        "podSets": [_pod_set(item, metadata["namespace"]) for item in pod_sets],
+        **_queue_times(obj),
     }
-    if at_the_end and evicted.get("reason") == _TIMED_OUT:
-        found["first"] = metadata.get("creationTimestamp") or ""
+    owner = owner_of_workload(obj)
     if owner is not None:
         group = owner.get("apiVersion", "").rpartition("/")[0]
         found["owner"] = {"group": group, "kind": owner["kind"], "name": owner["name"]}
-    if admission is not None:
-        found["admission"] = _admission(admission, spec.get("podSets") or [], _ended(status))
-        found["since"] = states["QuotaReserved"].get("lastTransitionTime") or ""
-        for kind, key in (("Evicted", "evicted"), ("PodsReady", "ready")):
-            if _is_true(states, kind):
-                found[key] = True
-        if is_leaving or ("evicted" in found and evicted.get("reason") not in _QUEUED_AGAIN):
-            found.update(evicted=True, leaves=True)
-    else:
-        _add_requests(found["podSets"], spec.get("podSets") or [], status)
-        found.update({"later": True} if is_backing_off(obj) else {})
-        found.update({} if "QuotaReserved" in states else {"untried": True})
-        gates = (metadata.get("annotations") or {}).get(ADMISSION_GATES)
-        found.update({"gated": gates} if gates else {})
-    said = (states.get("QuotaReserved") or {}).get("message") or ""
-    if admission is None and (said.startswith(_REFUSED) or (said.startswith(REFUSED_CLAIM) and RETRIED not in said)):
-        found["refused"] = said
+    if admission is None:
+        _add_requests(found["podSets"], pod_sets, status)
+        return {**found, **_waiting_state(obj)}
+    quota = _admission(admission, pod_sets, _ended(status))
+    return {**found, "admission": quota, **_quota_state(obj, is_leaving)}
+
+
+def _queue_times(obj: Object) -> Object:
+    """Return the times by which a queue orders a Workload.
+
+    ``created`` is the time of its creation, or of the eviction after which Kueue put it at the end of the queue.
+    ``first`` is its creation if Kueue's configuration decides between the two.
+    """
+    created = obj["metadata"].get("creationTimestamp") or ""
+    evicted = condition(obj, "Evicted") or {}
+    reason = evicted.get("reason")
+    if reason not in _REQUEUED_AT_THE_END:
+        return {"created": created}
+    requeued = evicted.get("lastTransitionTime") or created
+    return {"created": requeued, "first": created} if reason == _TIMED_OUT else {"created": requeued}
+
+
+def _waiting_state(obj: Object) -> Object:
+    """Return what keeps a waiting Workload back, and whether Kueue has tried to admit it."""
+    found: Object = {}
+    if is_backing_off(obj):
+        found["later"] = True
+    reserved = find_condition(obj, "QuotaReserved")
+    if not reserved:
+        found["untried"] = True
+    gates = annotations_of(obj).get(ADMISSION_GATES)
+    if gates:
+        found["gated"] = gates
+    message = reserved.get("message") or ""
+    if message.startswith(_REFUSED) or (message.startswith(REFUSED_CLAIM) and RETRIED not in message):
+        found["refused"] = message
     return found
 
 
-def _is_true(states: Object, kind: str) -> bool:
-    return (states.get(kind) or {}).get("status") == "True"
+def _quota_state(obj: Object, is_leaving: bool) -> Object:
+    """Return since when a Workload has quota, whether its pods are ready, and whether it gives its quota back."""
+    found: Object = {"since": find_condition(obj, "QuotaReserved").get("lastTransitionTime") or ""}
+    if condition(obj, "PodsReady"):
+        found["ready"] = True
+    evicted = condition(obj, "Evicted")
+    if evicted or is_leaving:
+        found["evicted"] = True
+    if is_leaving or (evicted and evicted.get("reason") not in _QUEUED_AGAIN):
+        found["leaves"] = True
+    return found
 
 
 def _pod_set(item: Object, namespace: str) -> Object:
