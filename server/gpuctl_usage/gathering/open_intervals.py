@@ -137,12 +137,8 @@ class OpenIntervals:
             self._renew(pod, at, change_time(before, facts))
         del self._pods[uid]
         if pod.open is not None:
-            finished = pod.facts.finished if pod.facts is not None else None
             node = pod.open.node
-            if finished is not None:
-                self._end(pod, min(finished, at), EndReason.FINISHED)
-            else:
-                self._end(pod, at, ending)
+            self._finish(pod, at, at, ending)
             self._leave(node, uid, at)
         elif pod.facts is not None:
             self._leave(pod.facts.node, uid, at)
@@ -183,34 +179,16 @@ class OpenIntervals:
         node = self._nodes.get(facts.node) if facts is not None and facts.node else None
         if pod.over or facts is None or belonging is None or node is None or node.facts is None:
             return
-        gpus, before = self._share(pod, facts, node.facts.units_per_card), pod.open
-        is_unsized = gpus is None and not facts.over
-        if is_unsized != pod.unsized:
-            pod.unsized = is_unsized
-            self._renew_node(node, at, node.facts)
-        if pod.crowded and gpus is not None:
-            # Until now, the shares of the node exceeded its cards.
-            pod.crowded, pod.not_before = False, at
+        gpus, before = self._size(pod, facts, node, at), pod.open
         if gpus is None:
             if before is not None:
                 self._end(pod, at, EndReason.CHANGED)
                 pod.not_before = at
-            pod.over = pod.over or facts.over
+            pod.over = facts.over
             return
-        if before is None:
-            if gpus <= 0:
-                return
-            if facts.over and self._was_known(facts):
-                pod.over = True
-                return
-            start = min(facts.created if facts.scheduled is None else facts.scheduled, at)
-            if pod.not_before:
-                # The node was missing; its GPUs count only since it came back.
-                if node.open is None:
-                    return
-                start = max(start, pod.not_before, node.open.start)
-        else:
-            start = before.start
+        start = before.start if before is not None else self._start(pod, facts, node, gpus, at)
+        if start is None:
+            return
         now = Holding(
             facts.uid,
             facts.namespace,
@@ -225,28 +203,62 @@ class OpenIntervals:
             _earlier(before.started if before is not None else None, facts.started),
             None,
         )
-        if before is not None and any(getattr(now, name) != getattr(before, name) for name in _SPLIT_FIELDS):
-            moment = min(max(at if written is None else written, start), at)
-            if self._known_until is not None and not self._listed:
-                moment = max(moment, min(self._known_until, at))
-            if moment > start:
-                since, ended = moment, before._replace(end=moment, ending=EndReason.CHANGED)
-                if before.started is None and now.started is not None and now.started < moment:
-                    # The start time became known together with the change, for example after an outage.
-                    since, ended = max(now.started, start), ended._replace(started=now.started)
-                self._note(ended, since)
-                now = now._replace(start=moment)
+        if before is not None:
+            now = self._split(before, now, at, written)
         pod.open = now
         if facts.over:
-            seen = at if facts.written is None else min(facts.written, at)
-            finished = facts.finished is not None
-            self._end(pod, seen if facts.finished is None else min(facts.finished, at), finished=finished)
+            self._finish(pod, at, at if facts.written is None else min(facts.written, at), EndReason.DELETED)
             pod.over = True
         elif now != before:
-            begun = before is not None and now == before._replace(started=now.started)
-            self._note(now, max(now.started or 0.0, start) if begun else now.start)
+            only_started = before is not None and now == before._replace(started=now.started)
+            self._note(now, max(now.started or 0.0, now.start) if only_started else now.start)
         if node.facts.allocatable < node.facts.capacity or facts.by_claim:
             self._renew_node(node, at, node.facts, now.start)
+
+    def _size(self, pod: TrackedPod, facts: PodFacts, node: TrackedNode, at: float) -> float | None:
+        """Return the GPUs that a pod holds; None if unknown: until the pod has ended, its node is unsized then."""
+        assert node.facts is not None
+        gpus = self._share(pod, facts, node.facts.units_per_card)
+        is_unsized = gpus is None and not facts.over
+        if is_unsized != pod.unsized:
+            pod.unsized = is_unsized
+            self._renew_node(node, at, node.facts)
+        if pod.crowded and gpus is not None:
+            # Until now, the shares of the node exceeded its cards.
+            pod.crowded, pod.not_before = False, at
+        return gpus
+
+    def _start(self, pod: TrackedPod, facts: PodFacts, node: TrackedNode, gpus: float, at: float) -> float | None:
+        """Return when a pod without a holding began to hold its GPUs; None if no holding begins."""
+        if gpus <= 0:
+            return None
+        if facts.over and self._was_known(facts):
+            pod.over = True
+            return None
+        start = min(facts.created if facts.scheduled is None else facts.scheduled, at)
+        if not pod.not_before:
+            return start
+        # The node was missing; its GPUs count only since it came back.
+        return None if node.open is None else max(start, pod.not_before, node.open.start)
+
+    def _split(self, before: Holding, now: Holding, at: float, written: float | None) -> Holding:
+        """End a holding at a change that splits it, and return the one that begins then; else return ``now``."""
+        moment = self._time_of_change(before.start, at, written)
+        if moment <= before.start or all(getattr(now, name) == getattr(before, name) for name in _SPLIT_FIELDS):
+            return now
+        since, ended = moment, before._replace(end=moment, ending=EndReason.CHANGED)
+        if before.started is None and now.started is not None and now.started < moment:
+            # The start time became known together with the change, for example after an outage.
+            since, ended = max(now.started, before.start), ended._replace(started=now.started)
+        self._note(ended, since)
+        return now._replace(start=moment)
+
+    def _time_of_change(self, start: float, at: float, written: float | None) -> float:
+        """Return when an interval changed. A change seen in the first lists came after the earlier collector."""
+        moment = min(max(at if written is None else written, start), at)
+        if self._known_until is not None and not self._listed:
+            moment = max(moment, min(self._known_until, at))
+        return moment
 
     def _share(self, pod: TrackedPod, facts: PodFacts, units: Mapping[str, float]) -> float | None:
         """Return the GPUs that a pod holds; None if unknown. A share that does not fit beside the others is unknown,
@@ -270,12 +282,18 @@ class OpenIntervals:
         ended = facts.finished if facts.finished is not None else facts.written
         return self._known_until is not None and ended is not None and ended <= self._known_until
 
-    def _end(
-        self, pod: TrackedPod, at: float, ending: EndReason = EndReason.DELETED, *, finished: bool = False
-    ) -> None:
+    def _finish(self, pod: TrackedPod, at: float, otherwise: float, ending: EndReason) -> None:
+        """End a holding when the containers finished; if that is unknown, at another time."""
+        finished = pod.facts.finished if pod.facts is not None else None
+        if finished is None:
+            self._end(pod, otherwise, ending)
+        else:
+            self._end(pod, min(finished, at), EndReason.FINISHED)
+
+    def _end(self, pod: TrackedPod, at: float, ending: EndReason) -> None:
         assert pod.open is not None
         end = max(at, pod.open.start)
-        self._note(pod.open._replace(end=end, ending=EndReason.FINISHED if finished else ending), end)
+        self._note(pod.open._replace(end=end, ending=ending), end)
         pod.open = None
 
     def _leave(self, name: str, uid: str, at: float) -> None:
@@ -316,9 +334,7 @@ class OpenIntervals:
         written = (
             facts.ready_changed if turned and now._replace(state=known.state) == known else change_time(before, facts)
         )
-        moment = min(max(at if written is None else written, known.start), at)
-        if self._known_until is not None and not self._listed:
-            moment = max(moment, min(self._known_until, at))
+        moment = self._time_of_change(known.start, at, written)
         if moment > known.start or not gpus:
             self._note_capacity(known._replace(end=moment), moment)
         node.open = now._replace(start=moment) if gpus else None
