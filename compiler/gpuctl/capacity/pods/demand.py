@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuctl.capacity.admission.pod_admission import admitted, refusals
 from gpuctl.capacity.admission.quota_charges import DEVICES, ChargedObjects, charged_objects
-from gpuctl.capacity.devices.device_counts import count_devices
+from gpuctl.capacity.devices.device_counts import DeviceCounts, count_devices
 from gpuctl.capacity.devices.device_requests import charges_of_claims, charges_of_devices, with_planned_templates
 from gpuctl.capacity.pods.cluster_model import ClusterModel, build_cluster_model
 from gpuctl.capacity.pods.incoming_pods import PodContext, incoming_pod, resident_pod, waiting_pod, waiting_spec
@@ -102,53 +102,71 @@ def model_demands(
     :param with_running_pods: workloads that keep their running pods; the pods of the others are removed first.
     """
     snapshot = with_planned_templates(with_planned_claims(snapshot, objects), objects)
-    namespaces = {item["name"]: item.get("labels") or {} for item in snapshot.namespaces}
     workloads = [obj for obj in objects if obj["kind"] in (*WORKLOADS, "Pod")]
-    for obj in workloads:
-        namespace = obj["metadata"]["namespace"]
-        namespaces.setdefault(namespace, {_NAME_LABEL: namespace})
-    for obj in objects:
-        if obj["kind"] == "Namespace":
-            name = obj["metadata"]["name"]
-            namespaces[name] = {**namespaces.get(name, {_NAME_LABEL: name}), **labels_of(obj)}
-    specs = [
-        (template["spec"], obj["metadata"]["namespace"]) for obj in workloads for template, _ in pod_templates(obj)
-    ]
-    unplaced, placed = (
-        [(waiting_spec(item), item["namespace"]) for item in snapshot.pods if ("node" in item) is is_placed]
-        for is_placed in (False, True)
-    )
-    devices = count_devices(snapshot, [*specs, *unplaced], placed)
-    context = PodContext(snapshot, namespaces, _classes(snapshot, objects), devices)
+    devices = _count_devices(snapshot, workloads)
+    context = PodContext(snapshot, _namespaces(snapshot, objects, workloads), _classes(snapshot, objects), devices)
     pods = {id(item): resident_pod(item, context) for item in snapshot.pods}
     cluster = build_cluster_model(snapshot, objects, pods, devices)
     scalers = {_scaled(obj): replica_range(obj) for obj in objects if obj["kind"] in AUTOSCALERS}
-    result: list[Demand] = []
     named = _by_name(snapshot.pods)
+    demands: list[Demand] = []
     for obj in workloads:
         key = obj["metadata"]["namespace"], obj["metadata"]["name"]
         mine = () if key_of(obj) in with_running_pods else named.get(key, ())
         owned = [pods[id(item)] for item in mine if owns(obj, item)]
         scaled = _scaled_as(obj, scalers.get(_target(obj)))
-        result.append(_demand(obj, scaled, context, cluster.reported_resources, owned, len(result)))
+        demands.append(_demand(obj, scaled, context, cluster.reported_resources, owned, len(demands)))
     # Python's sort is stable.
-    result.sort(key=lambda demand: -demand.priority)
-    result = [
-        demand._replace(creation_order=place, in_turn=demand.key in in_turn) for place, demand in enumerate(result)
+    demands.sort(key=lambda demand: -demand.priority)
+    demands = [
+        demand._replace(creation_order=place, in_turn=demand.key in in_turn) for place, demand in enumerate(demands)
     ]
-    names = any(_names_hosts(group.incoming) for demand in result for group, _ in demand.groups)
-    replaced = {id(pod) for demand in result for pod in demand.owned}
-    rest = [item for item in snapshot.pods if id(pods[id(item)]) not in replaced]
-    without_node = [item for item in rest if not ({"node", "nominatedNode"} & item.keys())]
+    return _with_other_pods(cluster, pods, demands, context), demands
+
+
+def _count_devices(snapshot: Snapshot, workloads: Iterable[Object]) -> DeviceCounts:
+    unplaced = [
+        (template["spec"], obj["metadata"]["namespace"]) for obj in workloads for template, _ in pod_templates(obj)
+    ]
+    unplaced += [(waiting_spec(item), item["namespace"]) for item in snapshot.pods if "node" not in item]
+    placed = [(waiting_spec(item), item["namespace"]) for item in snapshot.pods if "node" in item]
+    return count_devices(snapshot, unplaced, placed)
+
+
+def _namespaces(
+    snapshot: Snapshot, objects: Iterable[Object], workloads: Iterable[Object]
+) -> dict[str, Mapping[str, str]]:
+    """Return the labels of all namespaces, also of those that do not exist yet."""
+    found = {item["name"]: item.get("labels") or {} for item in snapshot.namespaces}
+    for name in (obj["metadata"]["namespace"] for obj in workloads):
+        found.setdefault(name, {_NAME_LABEL: name})
+    for obj in objects:
+        if obj["kind"] == "Namespace":
+            name = obj["metadata"]["name"]
+            found[name] = {**found.get(name, {_NAME_LABEL: name}), **labels_of(obj)}
+    return found
+
+
+def _with_other_pods(
+    cluster: ClusterModel, pods: Mapping[int, PlacedPod], demands: Sequence[Demand], context: PodContext
+) -> ClusterModel:
+    """Return the cluster with the pods that the demands do not replace: those that wait or would be recreated."""
+    snapshot = context.snapshot
+    replaced = {id(pod) for demand in demands for pod in demand.owned}
+    rest = [(pods[id(item)], item) for item in snapshot.pods if id(pods[id(item)]) not in replaced]
+    without_node = [item for _, item in rest if not ({"node", "nominatedNode"} & item.keys())]
     waiting = [waiting_pod(item, context) for item in without_node]
-    nominated = [(index, pod) for index, pod in cluster.nominated if id(pod) not in replaced]
     # A pod may outlive its node for a while.
     nodes = {item["name"] for item in snapshot.nodes}
-    there = ((pods[id(item)], item) for item in rest if item.get("node") in nodes)
-    expected = [(pods[id(item)], item) for item in rest if "node" not in item and "nominatedNode" in item]
+    there = [(pod, item) for pod, item in rest if item.get("node") in nodes]
+    expected = [(pod, item) for pod, item in rest if "node" not in item and "nominatedNode" in item]
     expected += [(incoming.pod, item) for incoming, item in zip(waiting, without_node, strict=True)]
-    recreated = RecreatedPods(there, expected, context)
-    return cluster._replace(names_hosts=names, nominated=nominated, waiting=waiting, recreated=recreated), result
+    return cluster._replace(
+        names_hosts=any(_names_hosts(group.incoming) for demand in demands for group, _ in demand.groups),
+        nominated=[(index, pod) for index, pod in cluster.nominated if id(pod) not in replaced],
+        waiting=waiting,
+        recreated=RecreatedPods(there, expected, context),
+    )
 
 
 def _classes(snapshot: Snapshot, objects: Iterable[Object]) -> dict[str, Object]:
