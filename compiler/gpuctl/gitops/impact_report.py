@@ -46,48 +46,65 @@ def text(impact: Impact, live: LiveSections = ()) -> str:
 
 
 def _lines(impact: Impact, live: LiveSections, style: _Style) -> list[str]:
-    lines = [style.heading(f"GPU impact: {_headline(impact)}"), ""]
-    if impact.breakages:
-        items = [style.sentence(item.message) + ("" if item.new else " (as before)") for item in impact.breakages]
-        lines += ["Does not fit:", "", *_list(items), ""]
-    if impact.waiting:
-        lines += ["Waits for quota:", "", *_list(list(map(style.sentence, impact.waiting))), ""]
-    for heading, told in live:
-        lines += [heading, "", *_list([style.sentence(item) for item in told])]
-        lines += [""] if told else []
-    if impact.documents:
-        told = [style.sentence(f"{item.document}: {changes_text(item.changes)}") for item in impact.documents]
-        lines += ["Changed documents:", "", *_list(told), ""]
-    if impact.restarts:
-        told = [style.sentence(f"{item.job}: {item.reason}") for item in impact.restarts]
-        lines += ["Restarts:", "", *_list(told), ""]
-    if impact.jobs:
-        rows = [_job_row(*item) for item in impact.jobs]
-        lines += [*_table(style, ["job", "GPUs before", "GPUs after"], rows), ""]
-    pools = [row for row in impact.pools if row.before != row.after]
-    if pools:
-        head = ["pool", "GPU type", "GPUs requested", "GPUs in pool"]
-        queued = any(row.before.queued or row.after.queued for row in pools)
-        rows = [[*_pool_row(row), *([_queued(row)] if queued else [])] for row in pools]
-        lines += [*_table(style, [*head, *(["GPUs queued"] if queued else [])], rows), ""]
-        if any(None in (row.before.there, row.after.there) for row in pools):
-            lines += ["`?`: no pool document states their number.", ""]
-    quotas = [row for row in impact.quotas if row.changed]
-    if quotas:
-        head = ["namespace", "resource", "requested at most", "quota"]
-        lines += [*_table(style, head, [_quota_row(row) for row in quotas]), ""]
-    if impact.costs is not None:
-        before, after = (_range(cost.least, cost.most) for cost in impact.costs)
-        without = [f"; without pool {style.word(pool)}, which has no price" for pool in impact.unpriced]
-        lines += [f"Price per hour: {_change(before, after)}{''.join(without)}", ""]
+    """Return the lines of a report: its parts, with an empty line between them."""
+    lines: list[str] = []
+    for part in _parts(impact, live, style):
+        if part:
+            lines += [*part, ""]
+    return lines[:-1]
+
+
+def _parts(impact: Impact, live: LiveSections, style: _Style) -> list[list[str]]:
+    """Return the lines of each part of a report; a part about something that does not change is empty."""
+    breakages = [style.sentence(item.message) + ("" if item.new else " (as before)") for item in impact.breakages]
+    documents = [style.sentence(f"{item.document}: {changes_text(item.changes)}") for item in impact.documents]
+    restarts = [style.sentence(f"{item.job}: {item.reason}") for item in impact.restarts]
+    quotas = [_quota_row(row) for row in impact.quotas if row.changed]
     changed = [f"{style.word(str(key))}: {_shown_paths(paths, style)}" for key, paths in impact.changed]
-    added, removed = ([style.word(str(key)) for key in keys] for keys in (impact.added, impact.removed))
-    for name, items in (("Added", added), ("Changed", changed), ("Removed", removed)):
-        if items:
-            lines += [*style.folded(f"{name}: {_objects(len(items))}", _list(items)), ""]
-    while lines and not lines[-1]:
-        lines.pop()
-    return lines
+    return [
+        [style.heading(f"GPU impact: {_headline(impact)}")],
+        _section("Does not fit:", breakages),
+        _section("Waits for quota:", [style.sentence(item) for item in impact.waiting]),
+        # Lists about the live cluster are named even if they are empty.
+        *(_section(heading, [style.sentence(item) for item in told]) or [heading] for heading, told in live),
+        _section("Changed documents:", documents),
+        _section("Restarts:", restarts),
+        _table(style, ["job", "GPUs before", "GPUs after"], [_job_row(*item) for item in impact.jobs]),
+        *_pools(impact.pools, style),
+        _table(style, ["namespace", "resource", "requested at most", "quota"], quotas),
+        _price(impact, style),
+        _folded_section("Added", [style.word(str(key)) for key in impact.added], style),
+        _folded_section("Changed", changed, style),
+        _folded_section("Removed", [style.word(str(key)) for key in impact.removed], style),
+    ]
+
+
+def _section(heading: str, items: list[str]) -> list[str]:
+    return [heading, "", *_list(items)] if items else []
+
+
+def _folded_section(name: str, items: list[str], style: _Style) -> list[str]:
+    return style.folded(f"{name}: {_objects(len(items))}", _list(items)) if items else []
+
+
+def _pools(pools: Iterable[PoolRow], style: _Style) -> list[list[str]]:
+    """Return a table of the pools that change, and a note on unknown numbers."""
+    changed = [row for row in pools if row.before != row.after]
+    head = ["pool", "GPU type", "GPUs requested", "GPUs in pool"]
+    rows = [_pool_row(row) for row in changed]
+    if any(row.before.queued or row.after.queued for row in changed):
+        head.append("GPUs queued")
+        rows = [[*cells, _queued(row)] for cells, row in zip(rows, changed, strict=True)]
+    is_unknown = any(None in (row.before.there, row.after.there) for row in changed)
+    return [_table(style, head, rows), ["`?`: no pool document states their number."] if is_unknown else []]
+
+
+def _price(impact: Impact, style: _Style) -> list[str]:
+    if impact.costs is None:
+        return []
+    before, after = (_range(cost.least, cost.most) for cost in impact.costs)
+    without = [f"; without pool {style.word(pool)}, which has no price" for pool in impact.unpriced]
+    return [f"Price per hour: {_change(before, after)}{''.join(without)}"]
 
 
 def _headline(impact: Impact) -> str:
@@ -121,6 +138,8 @@ def _list(items: list[str]) -> list[str]:
 
 
 def _table(style: _Style, head: Sequence[str], rows: list[list[str]]) -> list[str]:
+    if not rows:
+        return []
     left = len(rows) - _MANY
     more = ["", f"and {left} more rows"] if left > 0 else []
     return [*style.table(head, rows[:_MANY]), *more]
