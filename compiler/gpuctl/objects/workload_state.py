@@ -11,6 +11,9 @@ from gpuctl.objects.role_jobs import JOBSET_LABEL
 
 ENDED_PHASES = ("Succeeded", "Failed")
 """Phases of a pod that has ended."""
+NOT_READY_IN_TIME = "PodsReadyTimeout"
+"""The reason of Kueue for the eviction of a Workload whose pods were not ready in time."""
+_REQUEUED_AT_THE_END = (NOT_READY_IN_TIME, "AdmissionCheck")
 _LABELS_OF_RUNS = ("app", MANAGED_BY)
 
 
@@ -27,6 +30,16 @@ def is_backing_off(workload: Object) -> bool:
     """
     state = (workload.get("status") or {}).get("requeueState") or {}
     return find_condition(workload, "Requeued").get("status") == "False" or bool(state.get("requeueAt"))
+
+
+def queueing_time(workload: Object) -> str:
+    """Return the time by which a queue orders a Workload: of its creation, or of an eviction that moved it to the end.
+
+    Source: Kueue's ``pkg/workload``, GetQueueOrderTimestamp.
+    """
+    evicted = condition(workload, "Evicted") or {}
+    requeued = evicted.get("lastTransitionTime") if evicted.get("reason") in _REQUEUED_AT_THE_END else None
+    return requeued or workload["metadata"].get("creationTimestamp") or ""
 
 
 def condition(obj: Object, kind: str) -> Any:

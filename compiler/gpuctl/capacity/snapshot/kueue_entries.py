@@ -8,7 +8,7 @@ from gpuctl.capacity.snapshot.snapshot_entries import pod_entry
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.prerequisites import ADMISSION_GATES
 from gpuctl.objects.queueing import TOPOLOGIES, owner_of_workload
-from gpuctl.objects.workload_state import condition, find_condition, is_backing_off
+from gpuctl.objects.workload_state import NOT_READY_IN_TIME, condition, find_condition, is_backing_off, queueing_time
 
 _RESOURCES = ("requests", "limits")
 TOPOLOGY = TOPOLOGIES["required"]
@@ -20,8 +20,6 @@ REFUSED_CLAIM = ("spec.podSets[", "[spec.podSets[", "KueueDRAIntegration feature
 """Beginnings of Kueue's messages about jobs whose devices (DRA) it cannot count: workload_controller.go, Reconcile."""
 RETRIED = ": Internal error: "
 """Part of those after which Kueue tries again, because the cluster may have changed: hasInternalError."""
-_TIMED_OUT = "PodsReadyTimeout"
-_REQUEUED_AT_THE_END = (_TIMED_OUT, "AdmissionCheck")
 # Source: pkg/controller/jobframework/reconciler.go, "handle eviction": for all other reasons it sets Requeued to False.
 _QUEUED_AGAIN = ("Preempted", "NodeFailures")
 _PLACES_BY_TOPOLOGY = ("required", "preferred", "unconstrained", "podSetSliceRequiredTopology", "podSetSliceSize")
@@ -41,9 +39,12 @@ def workload_entry(obj: Object) -> Object | None:
         "uid": metadata.get("uid") or "",
         "queue": spec.get("queueName") or "",
         "priority": spec.get("priority") or 0,
+        "created": queueing_time(obj),
         "podSets": [_pod_set(item, metadata["namespace"]) for item in pod_sets],
-        **_queue_times(obj),
     }
+    if (condition(obj, "Evicted") or {}).get("reason") == NOT_READY_IN_TIME:
+        # Kueue's configuration decides which of both times counts.
+        found["first"] = metadata.get("creationTimestamp") or ""
     owner = owner_of_workload(obj)
     if owner is not None:
         group = owner.get("apiVersion", "").rpartition("/")[0]
@@ -53,21 +54,6 @@ def workload_entry(obj: Object) -> Object | None:
         return {**found, **_waiting_state(obj)}
     quota = _admission(admission, pod_sets, _ended(status))
     return {**found, "admission": quota, **_quota_state(obj, is_leaving)}
-
-
-def _queue_times(obj: Object) -> Object:
-    """Return the times by which a queue orders a Workload.
-
-    ``created`` is the time of its creation, or of the eviction after which Kueue put it at the end of the queue.
-    ``first`` is its creation if Kueue's configuration decides between the two.
-    """
-    created = obj["metadata"].get("creationTimestamp") or ""
-    evicted = condition(obj, "Evicted") or {}
-    reason = evicted.get("reason")
-    if reason not in _REQUEUED_AT_THE_END:
-        return {"created": created}
-    requeued = evicted.get("lastTransitionTime") or created
-    return {"created": requeued, "first": created} if reason == _TIMED_OUT else {"created": requeued}
 
 
 def _waiting_state(obj: Object) -> Object:

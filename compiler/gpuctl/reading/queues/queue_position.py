@@ -28,10 +28,7 @@ from gpuctl.objects.hidden_names import prefixed
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.prerequisites import ADMISSION_GATES
 from gpuctl.objects.queueing import owner_of_workload
-from gpuctl.objects.workload_state import condition, is_backing_off
-
-# Conditions that move a Workload to the end of its queue: Kueue's pkg/workload, GetQueueOrderTimestamp.
-_REQUEUED_AT_THE_END = ("PodsReadyTimeout", "AdmissionCheck")
+from gpuctl.objects.workload_state import condition, is_backing_off, queueing_time
 
 
 class KueueLists(NamedTuple):
@@ -166,35 +163,50 @@ def read_kueue(scope: Scope, limits: ReaderLimits = NO_LIMITS) -> KueueLists:
 
 def queue_position(workload: Object, lists: KueueLists, keys: Records) -> QueuePosition:
     """Return the position of a job's Workload."""
-    namespace, spec = workload["metadata"]["namespace"], workload.get("spec") or {}
-    queue = spec.get("queueName") or ""
-    leads = queue_targets(lists.local_queues or [])
-    name = ((workload.get("status") or {}).get("admission") or {}).get("clusterQueue") or leads.get((namespace, queue))
-    obj = next((item for item in lists.cluster_queues or [] if item["metadata"]["name"] == name), None)
-    cohort = cohort_of(obj) if obj is not None else ""
-    strategy = str(((obj or {}).get("spec") or {}).get("queueingStrategy") or "")
-    wants, counted = requested_amounts(workload), has_recorded_requests(workload)
-    rooms = list(_rooms(obj, workload, lists)) if obj is not None else []
-    covered = {room.slot.resource for room in rooms}
+    spec, status = workload.get("spec") or {}, workload.get("status") or {}
+    admission = status.get("admission") or {}
+    name = admission.get("clusterQueue") or queue_target(workload, queue_targets(lists.local_queues or []))
     place = QueuePosition(
-        queue,
+        spec.get("queueName") or "",
         name,
-        cohort,
-        strategy,
-        int(spec.get("priority") or 0),
-        wants,
-        rooms,
-        [resource for resource in wants if resource not in covered] if obj is not None and counted else [],
-        has_recorded_requests=counted,
+        cohort="",
+        strategy="",
+        priority=int(spec.get("priority") or 0),
+        asked=requested_amounts(workload),
+        has_recorded_requests=has_recorded_requests(workload),
         is_backing_off=is_backing_off(workload),
     )
+    obj = next((item for item in lists.cluster_queues or [] if item["metadata"]["name"] == name), None)
+    if obj is not None:
+        place = _with_quota(place, obj, workload, lists)
+    return _with_other_jobs(place, workload, lists, keys)
+
+
+def _with_quota(place: QueuePosition, cluster_queue: Object, workload: Object, lists: KueueLists) -> QueuePosition:
+    """Return a position with the quota that its ClusterQueue has for the requests of its job."""
+    rooms = list(_rooms(cluster_queue, workload, lists))
+    covered = {room.slot.resource for room in rooms}
+    uncovered = [resource for resource in place.asked if resource not in covered]
+    return replace(
+        place,
+        cohort=cohort_of(cluster_queue),
+        strategy=str((cluster_queue.get("spec") or {}).get("queueingStrategy") or ""),
+        rooms=rooms,
+        uncovered=uncovered if place.has_recorded_requests else [],
+    )
+
+
+def _with_other_jobs(place: QueuePosition, workload: Object, lists: KueueLists, keys: Records) -> QueuePosition:
+    """Return a position with the jobs that Kueue tries before its job, and those that hold the quota it lacks."""
+    name = place.cluster_queue
     if name is None or lists.workloads is None:
         return place
     open_ones = queue_targets(item for item in lists.local_queues or [] if not is_stopped(item))
     waiting = [item for item in lists.workloads if queue_target(item, open_ones) == name and is_waiting(item)]
     before = sorted((item for item in waiting if queue_order(item) < queue_order(workload)), key=queue_order)
     short = {room.slot.resource for room in place.short}
-    holders = [claim_of(item, keys) for item in _holding(lists.workloads, name, cohort, lists) if item is not workload]
+    holding = _holding(lists.workloads, name, place.cohort, lists)
+    holders = [claim_of(item, keys) for item in holding if item is not workload]
     return replace(
         place,
         ahead=[claim_of(item, keys) for item in before],
@@ -255,10 +267,7 @@ def admission_gates(workload: Object) -> str:
 
 def queue_order(workload: Object) -> tuple[int, str]:
     """Sort key: Kueue's order within a ClusterQueue. The order of Workloads created in the same second is unknown."""
-    spec = workload.get("spec") or {}
-    evicted = condition(workload, "Evicted") or {}
-    time = evicted.get("lastTransitionTime") if evicted.get("reason") in _REQUEUED_AT_THE_END else None
-    return -int(spec.get("priority") or 0), time or workload["metadata"].get("creationTimestamp") or ""
+    return -int((workload.get("spec") or {}).get("priority") or 0), queueing_time(workload)
 
 
 def _holding(workloads: Iterable[Object], name: str, cohort: str, lists: KueueLists) -> Iterator[Object]:
