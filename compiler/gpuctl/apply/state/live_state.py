@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuctl.kube.api_errors import ApiError, if_allowed
@@ -42,45 +42,55 @@ def read_live_state(
     """
     found: dict[Key, Object] = {}
     unreadable: dict[Key, str] = {}
-    named = [key for key in sorted(wanted) if key.kind in SHARED_KINDS]
-    for key, result in zip(named, session.each(lambda key: _get(session, key), named), strict=True):
+    for key, result in _get_each(session, [key for key in sorted(wanted) if key.kind in SHARED_KINDS]):
         if isinstance(result, ApiError):
             unreadable[key] = result.message
         elif result is not None:
             found[key] = result
-    needed: dict[str, set[str]] = {}
-    for key in sorted(wanted):
-        if key.kind not in SHARED_KINDS:
-            needed.setdefault(key.kind, set()).add(key.namespace)
-    required = {kind: set(namespaces) for kind, namespaces in needed.items()}
-    skipped = {*(() if SERVICES & needed.keys() else _SERVING), *(() if _TEMPLATE in needed else (_TEMPLATE,))}
-    kinds = [kind for kind in JOB_KINDS if kind not in skipped]
-    for kind in kinds:
-        needed.setdefault(kind, set()).update(jobs)
-    names = sorted({name for group in jobs.values() for name in group})
-    selected = {kind for kind in kinds if len(names) <= _FEW_JOBS and needed[kind] <= jobs.keys()}
-    tasks = [
-        (kind, namespaces, f"{OURS},app in ({','.join(names)})" if kind in selected else OURS)
-        for kind, namespaces in needed.items()
-        if namespaces
-    ]
-    for objects in session.each(lambda task: _ours(session, *task, required.get(task[0], set())), tasks):
+    listings = _listings(wanted, jobs)
+    for objects in session.each(lambda listing: _ours(session, listing), listings):
         found.update((key_of(obj), obj) for obj in objects)
-    if _TEMPLATE in skipped:
-        # Few jobs have any, so they are read only if a job claims devices.
+    if all(listing.kind != _TEMPLATE for listing in listings):
+        # Few jobs have any, so they are read only where a job claims devices.
         claiming = {key.namespace for key, obj in found.items() if key.kind in WORKLOADS and _claims_devices(obj)}
-        if claiming:
-            objects = _ours(session, _TEMPLATE, claiming, OURS, set())
-            found.update((key_of(obj), obj) for obj in objects)
+        found.update((key_of(obj), obj) for obj in _ours(session, _Listing(_TEMPLATE, claiming)))
     if foreign:
         found.update(read_objects(session, set(wanted) - found.keys() - unreadable.keys()))
         return LiveState(found, unreadable)
     # An object whose label `app` another tool has changed is not in the lists.
-    unseen = [key for key in sorted(wanted) if key.kind in selected and key not in found]
-    for key, result in zip(unseen, session.each(lambda key: _get(session, key), unseen), strict=True):
+    by_job = {listing.kind for listing in listings if listing.labels != OURS}
+    for key, result in _get_each(session, [key for key in sorted(wanted) if key.kind in by_job and key not in found]):
         if isinstance(result, dict) and is_ours(result):
             found[key] = result
     return LiveState(found, unreadable)
+
+
+class _Listing(NamedTuple):
+    """A list of gpuctl's objects of a kind. ``required``: the namespaces that the user has to be allowed to read."""
+
+    kind: str
+    namespaces: set[str]
+    labels: str = OURS
+    required: Collection[str] = ()
+
+
+def _listings(wanted: Iterable[Key], jobs: Mapping[str, Collection[str]]) -> list[_Listing]:
+    """Return the lists that have the wanted objects, and all companions of the jobs."""
+    required: dict[str, set[str]] = {}
+    for key in sorted(wanted):
+        if key.kind not in SHARED_KINDS:
+            required.setdefault(key.kind, set()).add(key.namespace)
+    skipped = () if SERVICES & required.keys() else _SERVING
+    of_jobs = [kind for kind in JOB_KINDS if kind not in skipped and (kind != _TEMPLATE or kind in required)]
+    names = sorted({name for group in jobs.values() for name in group})
+    result = []
+    for kind in dict.fromkeys((*required, *of_jobs)):
+        namespaces = required.get(kind, set()).union(jobs if kind in of_jobs else ())
+        is_by_job = kind in of_jobs and len(names) <= _FEW_JOBS and namespaces <= jobs.keys()
+        labels = f"{OURS},app in ({','.join(names)})" if is_by_job else OURS
+        if namespaces:
+            result.append(_Listing(kind, namespaces, labels, required.get(kind, ())))
+    return result
 
 
 def _claims_devices(workload: Object) -> bool:
@@ -96,12 +106,17 @@ def _get(session: Session, key: Key) -> Object | ApiError | None:
         raise
 
 
-def _ours(session: Session, kind: str, namespaces: set[str], labels: str, required: set[str]) -> list[Object]:
+def _get_each(session: Session, keys: Sequence[Key]) -> Iterator[tuple[Key, Object | ApiError | None]]:
+    return zip(keys, session.each(lambda key: _get(session, key), keys), strict=True)
+
+
+def _ours(session: Session, listing: _Listing) -> list[Object]:
     """List gpuctl's objects of a kind, per namespace or in the whole cluster.
 
     One list of the whole cluster is used if there are many namespaces and it is allowed. With few namespaces no objects
     of other teams are read.
     """
+    kind, namespaces, labels, required = listing
     resource = RESOURCES[kind]
     if len(namespaces) > _FEW:
         items = if_allowed(lambda: session.list_objects(resource, labels=labels)[0], None)
