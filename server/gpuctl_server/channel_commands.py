@@ -9,7 +9,7 @@ from typing import Any
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.display_text import shorten
 from gpuctl.language.settings import Settings
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import did_you_mean
 from gpuctl.language.translation_files import sentences_in
 from gpuctl_server.notifications.messages import trial_message
 from gpuctl_server.notifications.webhooks import NoAddress, Webhooks
@@ -39,8 +39,7 @@ def run(settings: ServerSettings, platform: Settings, options: argparse.Namespac
         return _list(webhooks)
     channel = webhooks.channels.get(options.name)
     if channel is None:
-        near = nearest(options.name, webhooks.channels)
-        hint = f"did you mean `{near}`?" if near else "add it to `notify.channels` of the platform"
+        hint = did_you_mean(options.name, webhooks.channels) or "add it to `notify.channels` of the platform"
         raise ChannelCommandError(f"the platform has no channel `{shorten(options.name)}`: {hint}")
     try:
         with sentences_in(channel.language):

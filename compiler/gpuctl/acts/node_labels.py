@@ -14,6 +14,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.display_text import visible
 from gpuctl.language.names import is_label_value, is_qualified_name, nearest_label_value
 from gpuctl.language.sentences import Sentence, clauses, say
+from gpuctl.language.spelling import suggest_name
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.objects.label_names import LABEL_MAX
 
@@ -129,7 +130,7 @@ def label_value_error(value: str) -> str | None:
             value=value,
             most=LABEL_MAX,
         ),
-        say("did you mean `{name}`?", name=legal) if legal else "",
+        suggest_name(legal) or "",
     )
 
 

@@ -9,6 +9,7 @@ from gpuctl.backend.pod_problems import PodProblem
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names
 from gpuctl.language.sentences import say
+from gpuctl.language.spelling import suggest_name
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import parse_quantity, suggest_cores, suggest_quantity
 
@@ -30,8 +31,8 @@ def check_amounts(container: Object, claims: set[str]) -> Iterator[PodProblem]:
                 yield PodProblem(place, say("`{name}` is not a resource of containers", name=name), hint)
             if amount is None:
                 better = (suggest_cores(str(value)) if name == "cpu" else None) or suggest_quantity(str(value))
-                hint = say("did you mean `{name}`?", name=better) if better else None
-                yield PodProblem(place, say("`{value}` is not a quantity such as `500m` or `16Gi`", value=value), hint)
+                message = say("`{value}` is not a quantity such as `500m` or `16Gi`", value=value)
+                yield PodProblem(place, message, suggest_name(better))
                 continue
             found[name] = amount
             if amount < 0:

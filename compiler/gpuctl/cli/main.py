@@ -71,10 +71,10 @@ def _suggestion(name: str) -> str:
     """Return a suggestion for a command that does not exist."""
     if name.lower() in COMMAND_HINTS:
         return COMMAND_HINTS[name.lower()]
-    import difflib
+    from gpuctl.language.spelling import nearest
 
-    close = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.65)
-    return f"Did you mean `{PROGRAM} {close[0]}`?" if close else f"`{PROGRAM} --help` lists the commands."
+    close = nearest(name, COMMANDS)
+    return f"Did you mean `{PROGRAM} {close}`?" if close else f"`{PROGRAM} --help` lists the commands."
 
 
 @click.group(

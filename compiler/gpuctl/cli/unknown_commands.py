@@ -31,6 +31,7 @@ COMMAND_HINTS: dict[str, str] = {
     "ssh": "`gpuctl exec -it JOB -- bash` opens a shell in a job's pod.",
     "shell": "`gpuctl exec -it JOB -- bash` opens a shell in a job's pod.",
     "plan": "`gpuctl diff -f FILE` shows what apply would do.",
+    "preview": "`gpuctl diff -f FILE` shows what apply would do.",
     "lint": "`gpuctl validate FILE` reports every problem of a document.",
     "sbatch": "`gpuctl import FILE` prints the document of a batch script; `gpuctl apply -f FILE` starts its job.",
     "srun": "`gpuctl apply -f FILE` starts a job; `gpuctl exec -it JOB -- bash` opens a shell in a running one.",

@@ -27,7 +27,7 @@ from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, RawDocument, YamlNode
 from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS, Model
 from gpuctl.language.sentences import Sentence, Template, say
-from gpuctl.language.spelling import fold, nearest
+from gpuctl.language.spelling import fold, nearest, suggest_name
 
 _CARD_FIELDS = frozenset({"gpu-memory", "gpu-profile", "gpu-share"})
 """Fields of resources, each of which selects or divides cards in its own way."""
@@ -199,7 +199,7 @@ def _report_no_kind(findings: Findings, node: YamlNode | None, text: str | None)
         findings.at_node("GPU106", say("a document must be a mapping that starts with `kind:`"), root, (), hint)
     elif node is not None and text is not None:
         close = near_kind(text) or nearest(text, [*KINDS, *ALIASES])
-        hint = say("did you mean `{name}`?", name=close) if close else say("the kinds are {kinds}", kinds=list(KINDS))
+        hint = suggest_name(close) or say("the kinds are {kinds}", kinds=list(KINDS))
         if document_owner(root, findings.chunk.source.name) is DocumentOwner.OTHER_TOOL:
             hint = say("this is a Kubernetes manifest already; `kubectl apply -f` takes it")
         findings.at_node("GPU102", say("unknown kind `{name}`", name=shorten(text)), node, ("kind",), hint)
@@ -208,11 +208,7 @@ def _report_no_kind(findings: Findings, node: YamlNode | None, text: str | None)
     else:
         misspelt = misspelt_kind(root)
         first = misspelt or (written[0] if written else root.value[0][0] if root.value else root)
-        hint = (
-            say("add `kind:` with one of {kinds}", kinds=list(KINDS))
-            if misspelt is None
-            else say("did you mean `{name}`?", name="kind")
-        )
+        hint = say("add `kind:` with one of {kinds}", kinds=list(KINDS)) if misspelt is None else suggest_name("kind")
         findings.at_node("GPU101", say("the document has no `kind`"), first or root, (), hint)
 
 

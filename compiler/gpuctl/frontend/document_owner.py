@@ -6,15 +6,14 @@ skipped counts as deleted for a build or a prune, so a near miss of a gpuctl doc
 
 from __future__ import annotations
 
-import difflib
 import posixpath
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import Enum
 
 from gpuctl.frontend.yaml_tree import YamlNode
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION
-from gpuctl.language.spelling import fold
+from gpuctl.language.spelling import fold, nearest
 
 _NAMES = (*KINDS, *ALIASES)
 _NEAR = 0.75
@@ -58,7 +57,7 @@ def near_kind(text: str) -> str | None:
     for name in _NAMES:
         if word in (name, f"{name}s", f"{name}es") or _looks_like(word, name):
             return name
-    return _nearest(word, _NAMES)
+    return nearest(word, _NAMES, _NEAR)
 
 
 def misspelt_kind(root: YamlNode) -> YamlNode | None:
@@ -66,7 +65,7 @@ def misspelt_kind(root: YamlNode) -> YamlNode | None:
     key: YamlNode
     for key, value in root.value:
         word = _folded(key.value).strip()
-        is_near = word == "kind" or _looks_like(word, "kind") or _nearest(word, ("kind",)) is not None
+        is_near = word == "kind" or _looks_like(word, "kind") or nearest(word, ("kind",), _NEAR) is not None
         if is_near and any(near_kind(text) for text in _texts(value)):
             return key
     return None
@@ -75,11 +74,6 @@ def misspelt_kind(root: YamlNode) -> YamlNode | None:
 def _folded(text: str) -> str:
     """Return a text in one case, with the Unicode forms of a letter unified."""
     return unicodedata.normalize("NFKC", text).casefold()
-
-
-def _nearest(word: str, names: Sequence[str]) -> str | None:
-    close = difflib.get_close_matches(word, names, n=1, cutoff=_NEAR)
-    return close[0] if close else None
 
 
 def _looks_like(word: str, name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.language.sentences import Sentence, say
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import nearest, suggest_name
 from gpuctl.language.workload import Workload
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
@@ -89,7 +89,7 @@ def _unknown(document: Document, entry: _Entry, jobs: Jobs) -> Iterator[Diagnost
     elsewhere = sorted(namespace for namespace, name in jobs if name == entry.name)
     # Runs are often numbered: `train-1` may exist in the cluster, though only `train-2` is here.
     if near is not None and _without_digits(near) != _without_digits(entry.name):
-        hint = say("did you mean `{name}`?", name=near)
+        hint = suggest_name(near)
     elif elsewhere:
         hint = say(
             "a job waits for jobs of its own namespace: `{name}` here is in `{namespace}`",

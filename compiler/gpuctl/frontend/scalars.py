@@ -13,7 +13,7 @@ from gpuctl.frontend.yaml_tree import YamlNode
 from gpuctl.language.display_text import shorten
 from gpuctl.language.fields import Scalar
 from gpuctl.language.sentences import Sentence, say
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import nearest, suggest_name
 
 BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 MISFIT = object()
@@ -78,10 +78,9 @@ def _choice_error(
     several = len(choices) > 1
     if close and several:
         hint = say("did you mean `{name}`? (one of {names})", name=close, names=named)
-    elif close:
-        hint = say("did you mean `{name}`?", name=close)
     else:
-        hint = say("write one of {names}", names=named) if several else say("write `{text}`", text=", ".join(named))
+        known = say("write one of {names}", names=named) if several else say("write `{text}`", text=", ".join(named))
+        hint = suggest_name(close) or known
     code = "GPU104" if path == ("version",) else "GPU211"
     return code, say("`{value}` is not a value of {field}", value=shorten(node.value), field=field), hint
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 import re
 import stat
@@ -17,6 +16,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, Severity, SourceSpan
 from gpuctl.frontend.directory_listing import MAX_BYTES, SUFFIXES, NotAFile, file_type, list_directory, read_bytes
 from gpuctl.language.display_text import shorten, visible
 from gpuctl.language.sentences import Sentence, Template, say
+from gpuctl.language.spelling import nearest, suggest_name
 
 __all__ = ["STDIN", "SUFFIXES", "Source", "Sources", "collect", "decode", "lines_of"]
 
@@ -299,5 +299,5 @@ def _similar_file(name: str) -> Sentence | None:
         return None
     # Compare stems: by whole names, everything that ends in .yaml would be similar.
     stems = {Path(entry).stem: entry for entry in present}
-    close = difflib.get_close_matches(path.stem, stems, n=1)
-    return say("did you mean `{name}`?", name=shown_path(str(path.parent / stems[close[0]]))) if close else None
+    close = nearest(path.stem, stems)
+    return suggest_name(shown_path(str(path.parent / stems[close]))) if close else None

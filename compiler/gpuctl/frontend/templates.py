@@ -6,7 +6,6 @@ miss of a known root (``{{modle.name}}``) is an error. ``{{{{`` is a literal ``{
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -16,7 +15,7 @@ from gpuctl.frontend.field_shapes import FreeShape, ListShape, MapShape, ModelSh
 from gpuctl.language.display_text import shorten
 from gpuctl.language.fields import Block
 from gpuctl.language.sentences import Sentence, Template, say
-from gpuctl.language.spelling import did_you_mean, fold
+from gpuctl.language.spelling import did_you_mean, fold, nearest
 from gpuctl.language.workload import TEMPLATED_BLOCKS, UNTEMPLATED_FIELDS
 
 ROOTS = ("job", "model", "resources", "service", "environment", "storage", "sweep")
@@ -85,11 +84,8 @@ def _nearest_root(root: str) -> str | None:
     if root in ROOTS:
         return root
     word = fold(root)
-    for known in ROOTS:
-        close = word[0] == known[0] and difflib.SequenceMatcher(None, word, known).ratio() >= _NEARLY
-        if word == known or close or sorted(word) == sorted(known):
-            return known
-    return None
+    anagram = next((known for known in ROOTS if sorted(word) == sorted(known)), None)
+    return anagram or nearest(word, (known for known in ROOTS if word[0] == known[0]), _NEARLY)
 
 
 def escape(text: str) -> str:

@@ -10,7 +10,7 @@ from gpuctl.frontend.yaml_tree import SCALAR, SEQUENCE, YamlNode
 from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.sentences import Sentence, Template, say
-from gpuctl.language.spelling import fold, nearest
+from gpuctl.language.spelling import fold, nearest, suggest_name
 
 _POD_FIELDS = {
     fold(name): name
@@ -199,7 +199,7 @@ def unknown_key_hint(text: str, path: FieldPath, shape: ModelShape, kind: str, v
     names = [part for part in path if isinstance(part, str)]
     block = ".".join(names[2:] if names[:1] in (["profiles"], ["defaults"]) else names)
     if (meant := _OTHER_NAMES.get(block, {}).get(fold(text))) is not None and fold(meant) in shape.fields:
-        return say("did you mean `{name}`?", name=meant)
+        return suggest_name(meant)
     if (instead := _INSTEAD.get((block, fold(text)))) is not None:
         return say(instead)
     if path[-1:] == ("on",) and fold(text) in ("preempt", "evict", "prestop", "term", "sigterm"):
@@ -207,7 +207,7 @@ def unknown_key_hint(text: str, path: FieldPath, shape: ModelShape, kind: str, v
     hint = None
     close = nearest(text, shape.keys)
     if close is not None and fold(close) != fold(text):
-        hint = say("did you mean `{name}`?", name=close)
+        hint = suggest_name(close)
     home = _home_of(text, path, kind)
     if home is not None and (hint is None or fold(text) in home[1]):
         return (

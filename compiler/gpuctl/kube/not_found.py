@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.language.display_text import visible
 from gpuctl.language.sentences import Sentence, Template, clauses, say
+from gpuctl.language.spelling import all_nearest
 
 _MISSING = {
     "GPU type": Template("there is no GPU type {name}"),
@@ -18,7 +18,6 @@ _MISSING = {
     "quota": Template("there is no quota {name}"),
 }
 _SHOWN = 8
-_CLOSE = 0.6
 
 
 def no_such(what: str, name: str, there: Iterable[str], more: str = "") -> NotThere:
@@ -44,12 +43,10 @@ def suggestion(name: str, there: Iterable[str]) -> str:
     names = sorted(set(there))
     if not names:
         return say("there are none")
-    ratios = {other: difflib.SequenceMatcher(None, name.casefold(), other.casefold()).ratio() for other in names}
-    best = max(ratios.values())
-    nearest = [other for other, ratio in ratios.items() if ratio == best]
-    if best >= _CLOSE and len(nearest) == 1:
-        return say("did you mean `{name}`?", name=nearest[0])
-    shown = nearest if best >= _CLOSE else names
+    near = all_nearest(name, names)
+    if len(near) == 1:
+        return say("did you mean `{name}`?", name=near[0])
+    shown = near or names
     if len(names) == 1:
         return say("there is {name}", name=names[0])
     others = len(names) - min(_SHOWN, len(shown))

@@ -15,6 +15,7 @@ from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Check, Scalar, cached, no_variables
 from gpuctl.language.gpu_cards import parse_share
 from gpuctl.language.sentences import say
+from gpuctl.language.spelling import suggest_name
 from gpuctl.objects.durations import MAX_SECONDS, format_duration, is_too_long, parse_duration, suggest_duration
 from gpuctl.objects.quantities import parse_quantity, suggest_cores, suggest_quantity
 
@@ -34,7 +35,7 @@ def _no_quantity(value: str, better: str | None) -> PydanticCustomError:
     return field_error(
         "GPU208",
         say("`{value}` is not a Kubernetes quantity such as `500m`, `2` or `128Gi`", value=shorten(value)),
-        say("did you mean `{name}`?", name=better) if better else no_variables(value),
+        suggest_name(better) or no_variables(value),
     )
 
 
@@ -56,7 +57,7 @@ def _gpu_memory(value: str) -> str:
     amount = parse_quantity(least)
     if amount is None or amount <= 0:
         better = suggest_quantity(least) if amount is None else None
-        hint = say("did you mean `{name}`?", name=f">={better}") if better else no_variables(value)
+        hint = suggest_name(better and f">={better}") or no_variables(value)
         if least.startswith(("<", ">")):
             bound = least.lstrip("<>= ")
             amount = parse_quantity(bound)
@@ -95,7 +96,7 @@ def _memory(value: str) -> str:
         raise field_error(
             "GPU208",
             message,
-            say("did you mean `{name}`?", name=f"{digits[0]}Gi") if digits else None,
+            suggest_name(f"{digits[0]}Gi") if digits else None,
         )
     return value
 
@@ -127,7 +128,7 @@ def _share(value: str) -> str:
                 "`0.5` or `50%`",
                 value=shorten(value),
             ),
-            say("did you mean `{name}`?", name=better) if better else no_variables(value),
+            suggest_name(better) or no_variables(value),
         )
     if amount <= 0:
         raise field_error("GPU206", say("gpu-share `{value}` is not greater than 0", value=shorten(value)))
@@ -156,7 +157,7 @@ def _duration(value: str) -> str:
             )
             raise field_error("GPU209", message, say("write at most `{most}`, or remove the line", most=longest))
         better = suggest_duration(value)
-        hint = say("did you mean `{name}`?", name=better) if better else no_variables(value)
+        hint = suggest_name(better) or no_variables(value)
         if value.isascii() and value.isdigit() and len(value) < 10:
             hint = say("write `{value}s`, `{value}m` or `{value}h`", value=value) if int(value) else say("write `0s`")
         raise field_error(

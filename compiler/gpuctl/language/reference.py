@@ -6,7 +6,6 @@ described by a :class:`FieldEntry`; :func:`look_up` finds entries by paths in an
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 
 from gpuctl.language.fields import Block, Scalar
 from gpuctl.language.kinds import ALIASES, KINDS, model_of
-from gpuctl.language.spelling import fold
+from gpuctl.language.spelling import fold, similar
 from gpuctl.language.value_forms import SingleValue, ValueForm, form_of, keys_of, type_name
 from gpuctl.language.yaml_notation import block_lines, in_yaml
 
@@ -262,15 +261,14 @@ def _ends(path: tuple[str, ...], parts: list[str], *, whole: bool = False) -> bo
 def _similar(parts: list[str]) -> tuple[str, ...]:
     """Return up to three topics similar to a misspelt one, with the kind if the topic starts with one."""
     with_kind = kind_called(parts[0]) is not None
-    candidates: dict[str, str] = {}
+    candidates: dict[str, None] = {}
     for kind in KINDS:
-        candidates.setdefault(kind, kind)
+        candidates.setdefault(kind)
         for entry in entries(kind):
             steps = [step for step in entry.path if step not in (ITEM, USER_KEY)]
             options = [f"{kind}.{'.'.join(steps)}"]
             if not with_kind:
                 options += [".".join(steps[start:]) for start in range(len(steps))]
             for option in options:
-                candidates.setdefault(fold(option), option)
-    found = difflib.get_close_matches(".".join(parts), candidates, n=3, cutoff=0.7)
-    return tuple(candidates[word] for word in found)
+                candidates.setdefault(option)
+    return tuple(similar(".".join(parts), candidates))[:3]

@@ -10,9 +10,13 @@ import difflib
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
+from operator import itemgetter
+from typing import overload
 
 from gpuctl.language.sentences import Sentence, say
 
+SIMILAR = 0.6
+"""Similarity of two words, as of ``difflib``, from which one may be a misspelt form of the other."""
 _MOST_CANDIDATES = 500
 """Maximum number of candidates a word is compared with: a document can have thousands of both."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -25,23 +29,45 @@ def fold(key: str) -> str:
     return key.translate(_FOLDING)
 
 
-def nearest(word: str, candidates: Iterable[str]) -> str | None:
-    """Return the candidate that a misspelt ``word`` most likely means; None if none is similar.
+def similar(word: str, candidates: Iterable[str], cutoff: float = SIMILAR) -> dict[str, float]:
+    """Return the candidates that a misspelt ``word`` may mean, with their similarity (0 to 1), the nearest first.
 
-    Folded texts are compared, so ``gpuTyp`` finds ``gpu-type``. Of equally similar candidates the first one is
-    returned, which keeps messages deterministic.
+    Folded texts are compared, so ``gpuTyp`` finds ``gpu-type``. The result does not depend on the candidates' order: of
+    equally similar ones the last in the alphabet is first.
     """
-    by_fold: dict[str, str] = {}
-    for candidate in islice(candidates, _MOST_CANDIDATES):
-        by_fold.setdefault(fold(candidate), candidate)
-    found = difflib.get_close_matches(fold(word), by_fold, n=1, cutoff=0.6)
-    return by_fold[found[0]] if found else None
+    matcher = difflib.SequenceMatcher(b=fold(word))
+    ratios = {}
+    for candidate in candidates:
+        matcher.set_seq1(fold(candidate))
+        # The first two are upper bounds of the third, which is expensive.
+        if matcher.real_quick_ratio() >= cutoff and matcher.quick_ratio() >= cutoff and matcher.ratio() >= cutoff:
+            ratios[candidate] = matcher.ratio()
+    return dict(sorted(ratios.items(), key=itemgetter(1, 0), reverse=True))
+
+
+def nearest(word: str, candidates: Iterable[str], cutoff: float = SIMILAR) -> str | None:
+    """Return the candidate that a misspelt ``word`` most likely means; None if none is similar."""
+    return next(iter(similar(word, islice(candidates, _MOST_CANDIDATES), cutoff)), None)
+
+
+def all_nearest(word: str, candidates: Iterable[str]) -> list[str]:
+    """Return, sorted, the candidates that are more similar to ``word`` than all others; empty if none is similar."""
+    ratios = similar(word, candidates)
+    return sorted(name for name, ratio in ratios.items() if ratio == max(ratios.values()))
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> Sentence | None:
     """Return the hint that names the :func:`nearest` candidate; None if none is similar."""
-    close = nearest(word, candidates)
-    return say("did you mean `{name}`?", name=close) if close else None
+    return suggest_name(nearest(word, candidates))
+
+
+@overload
+def suggest_name(name: str) -> Sentence: ...
+@overload
+def suggest_name(name: str | None) -> Sentence | None: ...
+def suggest_name(name: str | None) -> Sentence | None:
+    """Return the hint that asks whether ``name`` was meant; None without a name."""
+    return say("did you mean `{name}`?", name=name) if name is not None else None
 
 
 def spelling_pattern(key: str) -> str:

@@ -10,6 +10,7 @@ from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Boolean, DataKey, Image, ObjectName, Server, empty_list
 from gpuctl.language.path_fields import AbsolutePath, FileMode, RelativePath, normal_path
 from gpuctl.language.sentences import say
+from gpuctl.language.spelling import suggest_name
 from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 
 HostPathType = Literal["Directory", "DirectoryOrCreate", "File", "FileOrCreate"]
@@ -44,7 +45,7 @@ class NewClaim(Block):
             raise field_error(
                 "GPU208",
                 say("`{size}` is less than 1Mi, the smallest volume of most storage systems", size=self.size),
-                say("did you mean `{name}`?", name=f"{digits[0]}Gi") if digits else None,
+                suggest_name(f"{digits[0]}Gi") if digits else None,
                 ("size",),
             )
         return self

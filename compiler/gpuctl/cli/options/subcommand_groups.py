@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ import click
 
 from gpuctl.cli.options.blank_values import reject_blanks
 from gpuctl.cli.options.option_hints import GroupWithOptionHints
+from gpuctl.language.spelling import nearest
 
 
 class Subcommand(NamedTuple):
@@ -45,8 +45,8 @@ class SubcommandGroup(GroupWithOptionHints):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name.lower() not in self._named and not name.startswith("-"):
-            close = difflib.get_close_matches(name.lower(), self._named, n=1, cutoff=0.6)
-            hint = f" Did you mean `{ctx.command_path} {close[0]}`?" if close else self._job_hint(ctx, name)
+            close = nearest(name, self._named)
+            hint = f" Did you mean `{ctx.command_path} {close}`?" if close else self._job_hint(ctx, name)
             raise click.UsageError(
                 f"`{ctx.command_path}` has no subcommand `{name}`, but {', '.join(self.subcommands)}.{hint}", ctx
             )

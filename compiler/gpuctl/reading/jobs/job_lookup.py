@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 
@@ -11,6 +10,7 @@ from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.sentences import Template, say
+from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
 from gpuctl.objects.hashed_names import job_of_hashed_name, unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
@@ -129,7 +129,7 @@ def job_not_found(name: str, namespace: str | None, names: Iterable[str]) -> Job
     :param namespace: the namespace that was searched; None for all.
     :param names: names of existing jobs; the closest one is suggested.
     """
-    close = next(iter(difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)), None)
+    close = nearest(name, sorted(names))
     return JobNotFound(*missing_job(Template("there is no job or pod {name} {where}"), name, namespace, close))
 
 
