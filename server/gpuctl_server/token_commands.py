@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from gpuctl.language.names import is_dns_label
+from gpuctl.objects.durations import parse_duration
 from gpuctl_server.access.rights import ROLES
 from gpuctl_server.access.tokens import TokenEntry, new_token, read_tokens, write_tokens
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}")
-_LASTS = re.compile(r"([1-9][0-9]{0,4})([mhd])")
-_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+_LONGEST = timedelta(days=99_999)
+"""Longest lifetime of a token that has an end."""
 
 
 class TokenCommandError(ValueError):
@@ -99,11 +100,10 @@ def _revoke(path: Path, name: str) -> int:
 
 
 def _lasts(text: str) -> timedelta | None:
-    match = _LASTS.fullmatch(text)
-    if match:
-        return timedelta(**{_UNITS[match[2]]: int(match[1])})
     if text == "always":
         return None
+    if seconds := parse_duration(text, most=_LONGEST.total_seconds()):
+        return timedelta(seconds=seconds)
     raise TokenCommandError(f"`{text}` is not a duration: use 30m, 12h or 90d, or `always`")
 
 

@@ -288,7 +288,7 @@ def test_sql_timeout(months: Path, gpuctl: Invoke) -> None:
     assert "the query took longer than 1s; raise --timeout" in said
     assert "Traceback" not in said
     assert time.monotonic() - begun >= 1
-    assert "not a time such as 90s" in gpuctl("sql", "SELECT 1", "--timeout", "soon", *where, code=2)
+    assert "not a duration such as 90s" in gpuctl("sql", "SELECT 1", "--timeout", "soon", *where, code=2)
     # A fast query accepts any timeout.
     assert gpuctl("sql", "SELECT 1 AS a", "--timeout", "999999999h", "-o", "csv", *where) == "a\n1\n"
 

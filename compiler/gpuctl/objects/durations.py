@@ -24,12 +24,12 @@ MAX_SECONDS = 2**31 - 1
 
 
 @lru_cache(maxsize=1024)
-def parse_duration(text: str) -> int | None:
-    """Return whole seconds; None if ``text`` is not a duration or exceeds Kubernetes' 32-bit fields."""
+def parse_duration(text: str, most: float = MAX_SECONDS) -> int | None:
+    """Return whole seconds; None if ``text`` is not a duration or exceeds ``most``: Kubernetes' fields have 32 bits."""
     if len(text) > 32 or re.match(_DURATION, text) is None:
         return None
     seconds = sum(int(number) * _SECONDS[unit] for number, unit in re.findall(_PART, text))
-    return seconds if seconds <= MAX_SECONDS else None
+    return seconds if seconds <= most else None
 
 
 def suggest_duration(text: str) -> str | None:

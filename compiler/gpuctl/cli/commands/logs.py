@@ -15,6 +15,7 @@ from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.connection_options import Progress, json_option
 from gpuctl.cli.options.document_options import job_namespace_option
+from gpuctl.cli.options.duration_values import read_duration
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.output.log_lines import LinePrinter
 from gpuctl.cli.output.terminal import is_coloured
@@ -25,20 +26,6 @@ from gpuctl.reading.logs.log_follower import Interruption, Notice, PodEnded
 from gpuctl.reading.logs.log_streams import LogBatch, LogProblem, MergedLogs
 from gpuctl.usecases.queries.job_logs import FollowedLogs, JobLogs, LogQuery
 from gpuctl.usecases.queries.service_logs import FollowedServiceLogs, PresentServiceLogs, ServiceBatch
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def _since(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    if value is None:
-        return None
-    if not re.fullmatch(r"(\d+[smhd])+", value) or (seconds := _seconds(value)) == 0:
-        raise click.BadParameter(f"`{value}` is not a duration such as 30s, 10m or 1h30m", context, parameter)
-    return seconds
-
-
-def _seconds(text: str) -> int:
-    return sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([smhd])", text))
 
 
 def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -86,7 +73,11 @@ def _pattern(text: str | None, *, ignore_case: bool) -> re.Pattern[str] | None:
     "--tail", callback=_tail, metavar="N", help="Last N lines of each pod, or `all`. Default: all; 1000 with -f."
 )
 @click.option(
-    "--since", "since_seconds", callback=_since, metavar="TIME", help="Only lines newer than this: 30s, 10m, 1h30m."
+    "--since",
+    "since_seconds",
+    callback=read_duration,
+    metavar="TIME",
+    help="Only lines newer than this: 90s, 5m, 1h30m.",
 )
 @click.option("--since-time", callback=_moment, metavar="DATE", help="Only lines since a time: 2026-01-31T08:00:00Z.")
 @click.option("--grep", metavar="PATTERN", help="Only lines that match this regular expression.")

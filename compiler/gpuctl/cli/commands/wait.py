@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from functools import partial
 
 import click
 
@@ -10,21 +10,11 @@ from gpuctl.api.json_values import to_json
 from gpuctl.cli.options.completion_callbacks import complete_job
 from gpuctl.cli.options.connection_options import Progress, json_option
 from gpuctl.cli.options.document_options import job_namespace_option
+from gpuctl.cli.options.duration_values import read_timeout
 from gpuctl.cli.options.named_jobs import named_jobs
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.options.sweep_option import sweep_option
 from gpuctl.usecases.queries.job_queries import wait_for_jobs
-
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def _timeout(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    if value is None:
-        return None
-    match = re.fullmatch(r"(\d{1,9})([smhd]?)", value)
-    if match is None:
-        raise click.BadParameter(f"`{value}` is not a time such as 90s, 5m or 2h", context, parameter)
-    return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
 @click.command(
@@ -44,7 +34,10 @@ def _timeout(context: click.Context, parameter: click.Parameter, value: str | No
     "deleted: the job and its pods are gone.",
 )
 @click.option(
-    "--timeout", callback=_timeout, metavar="TIME", help="Such as 90s or 2h. Default: 5m; none with --for=done."
+    "--timeout",
+    callback=partial(read_timeout, may_be_zero=True),
+    metavar="TIME",
+    help="Such as 90s or 1h30m. Default: 5m; none with --for=done.",
 )
 @job_namespace_option
 @json_option

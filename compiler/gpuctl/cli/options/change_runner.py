@@ -21,10 +21,10 @@ from gpuctl.cli.options.connection_options import (
     cluster_options,
     json_option,
     open_cluster,
-    parse_duration_option,
     selected_service,
     several_clusters_options,
 )
+from gpuctl.cli.options.duration_values import read_timeout
 from gpuctl.cli.output import text
 from gpuctl.cli.output.plan_results import finish, show_plan, show_step
 from gpuctl.kube.session import Session
@@ -48,9 +48,9 @@ _changing = (
         "--timeout",
         default="5m",
         show_default=True,
-        callback=parse_duration_option,
+        callback=read_timeout,
         metavar="TIME",
-        help="How long to wait for deletions, quotas and responses, such as 90s or 10m.",
+        help="How long to wait for deletions, quotas and responses, such as 90s or 1h30m.",
     ),
     yes_option,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
 import time
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 _LONG = 3
 """Seconds after which the progress line shows how long the wait has taken."""
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 class ConnectionOptions(NamedTuple):
@@ -167,14 +165,6 @@ def _show_secrets(context: click.Context, parameter: click.Parameter, value: boo
             "--show-secrets works on a terminal only: what is in a file or a log stays there", context
         )
     context.with_resource(shown())
-
-
-def parse_duration_option(context: click.Context, parameter: click.Parameter, value: str) -> float:
-    """Return the seconds of an option such as ``--timeout 5m``."""
-    match = re.fullmatch(r"(\d{1,9})([smh]?)", value)
-    if match is None or int(match[1]) == 0:
-        raise click.BadParameter(f"`{value}` is not a time such as 90s, 5m or 1h", context, parameter)
-    return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
 def open_cluster(

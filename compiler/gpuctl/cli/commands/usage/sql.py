@@ -15,7 +15,7 @@ import click
 
 from gpuctl.cli.commands.usage.database_options import database_options, stated_database
 from gpuctl.cli.commands.usage.exporting import moving_errors
-from gpuctl.cli.options.connection_options import parse_duration_option
+from gpuctl.cli.options.duration_values import read_timeout
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.language.display_text import visible
 
@@ -49,9 +49,9 @@ _FORMATS = ("table", "json", "csv")
     "--timeout",
     default="60s",
     show_default=True,
-    callback=parse_duration_option,
+    callback=read_timeout,
     metavar="TIME",
-    help="Time limit of the query, such as 90s or 10m.",
+    help="Time limit of the query, such as 90s or 1h30m.",
 )
 @click.option("-o", "--output", type=click.Choice(_FORMATS), default="table", show_default=True, help="Format.")
 @database_options
