@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
-import ipaddress
 import os
 import socket
+
+from gpuctl.language.ip_addresses import is_loopback
 
 _IN_USE = "the port is in use; set another with --port or GPUCTL_SERVER_PORT, or 0 for a free one"
 _WHY = {
@@ -44,7 +45,7 @@ def bind_sockets(host: str, port: int, *, loopback_only: bool) -> list[socket.so
             f"cannot listen on {_host_and_port(host, port)}: {_WHY.get(number, os.strerror(number))}"
         ) from None
     for bound in [str(own.getsockname()[0]).partition("%")[0] for own in sockets] if loopback_only else ():
-        if not ipaddress.ip_address(bound).is_loopback:
+        if not is_loopback(bound):
             close_sockets(sockets)
             raise CannotListen(
                 f"tokens would be sent to {bound} without encryption: set tls_certificate and tls_key, or "

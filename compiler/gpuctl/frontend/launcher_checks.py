@@ -19,6 +19,7 @@ from gpuctl.frontend.command_lines import (
 )
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.document import Document
+from gpuctl.language.ip_addresses import is_loopback
 from gpuctl.language.kinds import Job, nodes_of
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.training_document import TrainingDocument
@@ -128,10 +129,11 @@ def _alone(document: Document, program: Program) -> Iterator[Diagnostic]:
     yield diagnostic_at(document, "GPU446", message, program.words[0], say(_RANK_HINTS[name[0]]))
 
 
-def is_loopback(text: str) -> bool:
-    """Return True if an address, with or without scheme and port, is the loopback address."""
-    host = re.sub(r"\A[a-z]+://", "", text.strip("'\"").lower())
-    return re.match(r"(?:localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(?::\d+)?/?\Z", host) is not None
+def has_loopback_host(text: str) -> bool:
+    """Return True if an address, with or without scheme and port, is on the loopback."""
+    address = r"(?:[a-z]+://)?(?:\[([^\]]+)\]|(::1|[^:/]+))(?::\d+)?/?\Z"
+    match = re.match(address, text.strip("'\"").lower())
+    return match is not None and is_loopback(match[1] or match[2])
 
 
 def _parallelism(document: Document, model: Job, program: Program) -> Iterator[Diagnostic]:
@@ -267,7 +269,7 @@ def _several_nodes(document: Document, nodes: int, gpus: int, program: Program) 
     for word in program.variables if program.name != "export" else program.arguments:
         name, _, value = word.text.partition("=")
         fixed = name in ("NODE_RANK", "PET_NODE_RANK", "MACHINE_RANK") and number(value) is not None
-        if fixed or (name in ("MASTER_ADDR", "PET_MASTER_ADDR") and is_loopback(value)):
+        if fixed or (name in ("MASTER_ADDR", "PET_MASTER_ADDR") and has_loopback_host(value)):
             message = say("every node would wait for itself: `{text}`", text=word.text)
             if fixed:
                 message = say("every node would start as node {rank}: `{text}`", rank=value, text=word.text)
@@ -285,7 +287,7 @@ def _rendezvous(document: Document, words: Sequence[Word]) -> Iterator[Diagnosti
             document, "GPU513", message, alone, say("remove it: torchrun reads the PET_ variables that gpuctl sets")
         )
     address = option(words, *_ADDRESSES)
-    if address is not None and is_loopback(address[1]):
+    if address is not None and has_loopback_host(address[1]):
         name = _option_name(words, address[0])
         port = ":$(MASTER_PORT)" if re.search(r":\d+/?\Z", address[1]) else ""
         scheme = re.match(r"[a-z]+://", address[1])
@@ -373,7 +375,7 @@ def _deepspeed(document: Document, program: Program) -> Iterator[Diagnostic]:
         )
     elif rank is not None and number(rank[1]) is not None:
         message, place = say("every node would start as node {rank}", rank=rank[1]), rank[0]
-    elif address is not None and is_loopback(address[1]):
+    elif address is not None and has_loopback_host(address[1]):
         message, place = say("`{address}` is each node itself: the nodes do not meet", address=address[1]), address[0]
     else:
         return

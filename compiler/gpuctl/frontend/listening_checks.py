@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gpuctl.frontend.command_lines import Program, command_line, diagnostic_at, option, programs_of
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document, service_of
-from gpuctl.frontend.launcher_checks import is_loopback
+from gpuctl.frontend.launcher_checks import has_loopback_host
 from gpuctl.frontend.notebook_checks import check_open_notebooks
 from gpuctl.language.kinds import Job
 from gpuctl.language.sentences import say
@@ -99,7 +99,7 @@ def _given_ports(program: Program) -> Iterator[int]:
 def _addresses(document: Document, model: Job, program: Program) -> Iterator[Diagnostic]:
     given = option(program.words, *_HOSTS, *_BINDS)
     if given is not None:
-        if is_loopback(given[1]):
+        if has_loopback_host(given[1]):
             port = re.search(r":\d+\Z", given[1])
             better = f"0.0.0.0{port[0] if port else ''}"  # noqa: S104 - in a container that is what is wanted
             message = say(

@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.kube.credentials import Headers, basic
+from gpuctl.language.ip_addresses import is_loopback, parse_address
 
 if TYPE_CHECKING:
     Address = IPv4Address | IPv6Address
@@ -73,15 +74,14 @@ def parse_proxy(address: str, where: str) -> Proxy:
 
 def _is_exempt(target: SplitResult, exceptions: str) -> bool:
     host = (target.hostname or "").lower()
-    address = _address(host)
-    return host == "localhost" or (address is not None and address.is_loopback) or matches_no_proxy(target, exceptions)
+    return is_loopback(host) or matches_no_proxy(target, exceptions)
 
 
 def matches_no_proxy(target: SplitResult, exceptions: str) -> bool:
     """Return True if an entry of NO_PROXY matches the server."""
     host = (target.hostname or "").lower()
     port = str(target.port or _PORTS[target.scheme])
-    address = _address(host)
+    address = parse_address(host)
     return any(_matches(entry.strip().lower(), host, address, port) for entry in exceptions.split(","))
 
 
@@ -98,7 +98,7 @@ def _matches(entry: str, host: str, address: Address | None, port: str) -> bool:
     name, wanted = _split_port(entry)
     if not name or (wanted and wanted != port):
         return False
-    if (of_entry := _address(name)) is not None:
+    if (of_entry := parse_address(name)) is not None:
         return of_entry == address
     if address is not None:
         return False
@@ -114,12 +114,3 @@ def _split_port(entry: str) -> tuple[str, str]:
     name, _, port = entry.rpartition(":")
     # More than one colon: an IPv6 address.
     return (name, port) if name and ":" not in name else (entry, "")
-
-
-def _address(text: str) -> Address | None:
-    """Parse an IP address; an IPv4-mapped IPv6 address becomes IPv4. None if the text is not an address."""
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        return None
-    return getattr(address, "ipv4_mapped", None) or address

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
+from gpuctl.language.ip_addresses import is_loopback
 from gpuctl.language.sentences import say
 from gpuctl_server.request_log import LOG
 
@@ -147,7 +148,7 @@ class CodeFlow:
 def is_address(text: str) -> bool:
     """Return True if keys may be fetched from an address: HTTPS, or HTTP on the local machine."""
     parts = urllib.parse.urlsplit(text)
-    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost"))
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
 
 
 def read_json(address: str | urllib.request.Request) -> dict[str, Any]:

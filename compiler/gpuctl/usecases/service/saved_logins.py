@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.language.display_text import visible
+from gpuctl.language.ip_addresses import is_loopback
 from gpuctl.usecases.atomic_files import write_atomically
 
 _PORTS = {"http": 80, "https": 443}
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class SavedLogin(NamedTuple):
@@ -33,7 +33,7 @@ class SavedLogin(NamedTuple):
 def server_url(text: str, *, plain: bool = False) -> str:
     """Return the normalized address of a service: scheme, host, port and path prefix. Tokens are stored by it.
 
-    :param plain: allow http:// for other hosts than localhost.
+    :param plain: allow http:// for hosts other than this machine.
     :raises ConfigurationError: the text is not the address of a service.
     """
     try:
@@ -48,7 +48,7 @@ def server_url(text: str, *, plain: bool = False) -> str:
         raise ConfigurationError(
             f"the address of a service has no user, `?` or `#`: {shown}", "the token is asked for by `gpuctl login`"
         )
-    if parts.scheme == "http" and host not in _LOOPBACK and not plain:
+    if parts.scheme == "http" and not is_loopback(host) and not plain:
         raise ConfigurationError(
             f"{shown} would be sent the token without encryption",
             "use https://, or say --insecure-plain-http at `gpuctl login`",
