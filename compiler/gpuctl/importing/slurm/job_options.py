@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import get_args
 
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
@@ -12,8 +13,10 @@ from gpuctl.importing.import_values import Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.sbatch_options import OF_CONTAINERS, SlurmOption
 from gpuctl.importing.slurm.slurm_values import ArrayRange, array_of, duration_of, normal_path
+from gpuctl.language.checkpoint_block import Signal
 from gpuctl.language.names import is_dns_label, is_env_name
 from gpuctl.language.settings import DEFAULT_PRIORITIES
+from gpuctl.objects.durations import MAX_CHECKPOINT_SECONDS
 
 _LOG = "the log is kept with the pods: `gpuctl logs`"
 _NODES = "nodes are selected by `resources.pool` and `resources.gpu-type`"
@@ -60,8 +63,6 @@ DROPPED = {
     "wckey": "use `job.labels`",
 }
 _RETRIES = 2
-_SIGNALS = frozenset({"USR1", "USR2", "HUP", "INT", "ALRM"})
-_LONGEST_CHECKPOINT = 3600
 # Handled with the numbers of nodes, tasks, GPUs, CPUs and memory.
 _NUMBERS = """
 cpus-per-gpu cpus-per-task exclusive gpus gpus-per-node gpus-per-task gres mem mem-per-cpu mem-per-gpu mincpus nodes
@@ -209,12 +210,12 @@ class JobOptions:
     def _signal(self, option: SlurmOption, value: str) -> None:
         match = re.match(r"(?:R?B?:)?(?:SIG)?([A-Z]+\d?)(?:@(\d+))?\Z", value)
         seconds = whole_number(match[2]) if match is not None else None
-        if match is None or match[1] not in _SIGNALS:
+        if match is None or match[1] not in get_args(Signal):
             self._drop(option, "`job.checkpoint` has a signal or command, which gpuctl uses before it stops a job")
             return
         checkpoint: dict[str, str] = {"signal": match[1]}
         if seconds:
-            checkpoint["timeout"] = f"{min(seconds, _LONGEST_CHECKPOINT)}s"
+            checkpoint["timeout"] = f"{min(seconds, MAX_CHECKPOINT_SECONDS)}s"
         note = "gpuctl sends it before it stops the job, not before the time limit"
         self._change(option, "job.checkpoint", checkpoint, note)
 
