@@ -12,7 +12,7 @@ from gpuctl.gitops.declared_state import ALL_TYPES, ANY_TYPE, JobDemand, JobId, 
 from gpuctl.gitops.impact_rows import Amount, PoolRow, QuotaRow
 from gpuctl.gitops.resource_impact import Impact
 from gpuctl.gitops.value_change import changes_text
-from gpuctl.language.display_text import first_few, visible
+from gpuctl.language.display_text import count_text, first_few, visible
 from gpuctl.objects.quantities import amount_text, format_number
 
 _MANY = 50
@@ -84,7 +84,7 @@ def _section(heading: str, items: list[str]) -> list[str]:
 
 
 def _folded_section(name: str, items: list[str], style: _Style) -> list[str]:
-    return style.folded(f"{name}: {_objects(len(items))}", _list(items)) if items else []
+    return style.folded(f"{name}: {count_text(len(items), 'object')}", _list(items)) if items else []
 
 
 def _pools(pools: Iterable[PoolRow], style: _Style) -> list[list[str]]:
@@ -119,17 +119,13 @@ def _headline(impact: Impact) -> str:
     least, most = total(False), total(True)
     gpus = _signed(least) if least == most else f"{_signed(least)} to {_signed(most)}"
     counts = ((impact.added, "added"), (impact.changed, "changed"), (impact.removed, "removed"))
-    objects = ", ".join(f"{_objects(len(items))} {word}" for items, word in counts if items)
+    objects = ", ".join(f"{count_text(len(items), 'object')} {word}" for items, word in counts if items)
     parts = ["no change of GPUs" if not least and not most else f"{gpus} GPUs", objects or "no object changes"]
     return "; ".join(parts)
 
 
 def _signed(value: Fraction) -> str:
     return ("+" if value > 0 else "") + format_number(value)
-
-
-def _objects(number: int) -> str:
-    return "1 object" if number == 1 else f"{number} objects"
 
 
 def _list(items: list[str]) -> list[str]:

@@ -20,6 +20,7 @@ from gpuctl.gitops.disk import STAGING, remove_empty, staging_directory, sync_fo
 from gpuctl.gitops.layout import File
 from gpuctl.gitops.manifest import MANIFEST, is_merged, merge_manifests, parse_sources, render_manifest
 from gpuctl.gitops.sources import BuildSource, enumerated, sources_left_out
+from gpuctl.language.display_text import count_text
 
 
 class BuildOutcome(NamedTuple):
@@ -122,10 +123,10 @@ def _other_sources(state: DirectoryState, request: _Request) -> list[str]:
     missing = sources_left_out(state.sources, request.sources, state.directory)
     if not gone or not missing or request.allow_source:
         return []
-    files = "1 file" if gone == 1 else f"{gone} files"
     message = (
         f"`{shown_path(state.directory)}` was built from {enumerated(missing)}, and this build, from "
-        f"{enumerated(request.sources)}, would remove {files}: name the same sources, or add --allow-source"
+        f"{enumerated(request.sources)}, would remove {count_text(gone, 'file')}: name the same "
+        "sources, or add --allow-source"
     )
     return [message]
 

@@ -13,6 +13,7 @@ from gpuctl.capacity.fit.partial_starts import describe_partial_start
 from gpuctl.capacity.fit.shortage import PODS
 from gpuctl.capacity.fit.verdicts import EndingWorkload, Opening, from_unit_names
 from gpuctl.capacity.scheduler.scheduler_model import format_units
+from gpuctl.language.display_text import count_text
 from gpuctl.objects.api_resources import RESOURCES
 
 _HOLDERS = 3
@@ -30,7 +31,7 @@ _COLOURS = {"fits": "green", "preempts": "yellow", "fits-when-empty": "red", "ne
 def fit_lines(job: FitJob, *, coloured: bool = False) -> Iterator[str]:
     """Yield the result for a job: the verdict, then its reasons."""
     title = f"{RESOURCES[job.kind].title}/{job.name} -n {job.namespace}"
-    pods = "1 pod" if job.pods == 1 else f"{job.pods} pods"
+    pods = count_text(job.pods, "pod")
     each: Mapping[str, Any] | None = job.need.get("perPod")
     amounts = from_unit_names(job.need if each is None else each)
     asked = ", ".join(format_units(name, amount) for name, amount in amounts.items())

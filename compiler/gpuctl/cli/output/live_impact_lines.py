@@ -69,11 +69,10 @@ def _lists(live: LiveImpact) -> Iterator[tuple[str, list[str]]]:
 
 def _ended_text(item: StoppedJob) -> str:
     job = JobId(item.kind, item.namespace, item.name)
-    gpus = "1 GPU" if item.gpus == 1 else f"{item.gpus} GPUs"
     lost = _LOST.get(
         item.kind, "it stops serving until its new pods are ready" if item.manner != "removed" else "it stops serving"
     )
-    return f"{job}: running for {item.runtime} on {gpus}, {lost} ({item.reason})"
+    return f"{job}: running for {item.runtime} on {count_text(item.gpus, 'GPU')}, {lost} ({item.reason})"
 
 
 def _run_again_text(item: RerunTraining) -> str:
