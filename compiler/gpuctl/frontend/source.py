@@ -63,7 +63,7 @@ def collect(
     return _Collector(stdin, os.path.realpath(without) if without is not None else None).collect(inputs)
 
 
-def shown_path(path: str) -> str:
+def printable_path(path: str) -> str:
     """Return a path as text for any stream: bytes that are not UTF-8 and control characters are escaped."""
     try:
         path.encode()
@@ -127,7 +127,7 @@ class _Collector:
         for name, reason, hint in listing.unread:
             self._skipped(name, reason, hint)
         if not listing.files and not listing.errors:
-            name = shown_path(path)
+            name = printable_path(path)
             message = say("no .yaml or .yml file in directory `{name}`", name=name)
             hint = say("name a file or another directory")
             self.diagnostics.append(Diagnostic(Severity.ERROR, "GPU013", message, _start(name), hint=hint))
@@ -160,7 +160,7 @@ class _Collector:
                 self._skipped(path, unread, say("name it directly, or remove it"), type=say(error.type))
         else:
             # Below a directory, only paths that start with `./` can be shortened.
-            name = shown_path(_plain(path) if direct else path.removeprefix("./"))
+            name = printable_path(_plain(path) if direct else path.removeprefix("./"))
             self._bytes(name, data, direct=direct, path=path, has_files=has_files)
 
     def _bytes(self, name: str, data: bytes, *, direct: bool, path: str | None = None, has_files: bool = True) -> None:
@@ -173,7 +173,7 @@ class _Collector:
 
     def _text(self, source: Source) -> None:
         """Add a text in memory, under the rules for files."""
-        name = shown_path(source.name)
+        name = printable_path(source.name)
         text = _without_marks(source.text)
         match = re.search(_SURROGATE, text)
         if match is None:
@@ -189,14 +189,14 @@ class _Collector:
         self.diagnostics.append(Diagnostic(Severity.ERROR, "GPU002", message, span, hint=hint))
 
     def _skipped(self, path: str, problem: Template, hint: Sentence, **values: str) -> None:
-        name = shown_path(_plain(path))
+        name = printable_path(_plain(path))
         message = say(problem, name=name, **values)
         self.diagnostics.append(
-            Diagnostic(Severity.NOTE, "GPU011", message, _start(name), hint=Sentence(shown_path(hint)))
+            Diagnostic(Severity.NOTE, "GPU011", message, _start(name), hint=Sentence(printable_path(hint)))
         )
 
     def _not_a_file(self, path: str, what: Template) -> None:
-        name = shown_path(path)
+        name = printable_path(path)
         message = say("`{name}` is {type}, not a file", name=name, type=say(what))
         self.diagnostics.append(
             Diagnostic(Severity.ERROR, "GPU001", message, _start(name), hint=say("name a YAML file"))
@@ -263,7 +263,7 @@ def _start(name: str) -> SourceSpan:
 
 
 def _unreadable(path: str, error: OSError | ValueError) -> Diagnostic:
-    name = shown_path(path)
+    name = printable_path(path)
     hint = None
     if isinstance(error, ValueError):
         # From os.stat, for a NUL or a character that file names cannot have.
@@ -300,4 +300,4 @@ def _similar_file(name: str) -> Sentence | None:
     # Compare stems: by whole names, everything that ends in .yaml would be similar.
     stems = {Path(entry).stem: entry for entry in present}
     close = nearest(path.stem, stems)
-    return suggest_name(shown_path(str(path.parent / stems[close]))) if close else None
+    return suggest_name(printable_path(str(path.parent / stems[close]))) if close else None

@@ -22,7 +22,7 @@ class RevisionError(Exception):
     """
 
 
-def shown_path(path: str | os.PathLike[str]) -> str:
+def relative_path(path: str | os.PathLike[str]) -> str:
     """Format a path for messages, relative to the current directory if it is below it."""
     text = os.fspath(path)
     below = os.path.join(os.getcwd(), "")

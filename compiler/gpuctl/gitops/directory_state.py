@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpuctl.gitops.build_error import BuildError, shown_path
+from gpuctl.gitops.build_error import BuildError, relative_path
 from gpuctl.gitops.comparison import FileChange, compare
 from gpuctl.gitops.manifest import MANIFEST, OwnedHashes, digest, parse_manifest
 from gpuctl.gitops.sources import BuildSource
@@ -46,7 +46,7 @@ class DirectoryState:
         """Raise BuildError if a file that a build replaces or removes has changed since it was read."""
         for change in self.changes:
             if _content(f"{self.directory}/{change.path}") != change.before:
-                name = shown_path(self.directory / change.path)
+                name = relative_path(self.directory / change.path)
                 raise BuildError(f"`{name}` was changed during the build: run it again")
 
 
@@ -61,7 +61,7 @@ def inspect_directory(directory: Path, wanted: Mapping[str, bytes]) -> Directory
     mode = _mode(directory)
     if mode is None:
         return state
-    name = shown_path(directory)
+    name = relative_path(directory)
     if stat.S_ISLNK(mode):
         raise BuildError(f"`{name}` is a symbolic link: name its target")
     if not stat.S_ISDIR(mode):
@@ -75,7 +75,7 @@ def inspect_directory(directory: Path, wanted: Mapping[str, bytes]) -> Directory
         if folder not in folders:
             folders[folder] = _not_a_folder(directory / folder)
             if folders[folder] is not None and any(other.startswith(f"{folder}/") for other in wanted):
-                state.problems.append(f"`{shown_path(directory / folder)}` {folders[folder]}")
+                state.problems.append(f"`{relative_path(directory / folder)}` {folders[folder]}")
         if folders[folder] is None and path != MANIFEST:
             _inspect_file(state, path, owned)
     return state
@@ -89,7 +89,7 @@ def read_plain(path: Path) -> bytes:
     try:
         return path.read_bytes() if path.is_file() and not path.is_symlink() else b""
     except OSError as error:
-        raise BuildError(f"cannot read `{shown_path(path)}`: {(error.strerror or str(error)).lower()}") from None
+        raise BuildError(f"cannot read `{relative_path(path)}`: {(error.strerror or str(error)).lower()}") from None
 
 
 def owned_paths(directory: Path, beginning: str) -> set[str]:
@@ -112,7 +112,7 @@ def unwritable(state: DirectoryState) -> list[str]:
         if folder.is_dir():
             folders.add(folder)
     return [
-        f"directory `{shown_path(folder)}` is read-only: make it writable, or name another directory with -o"
+        f"directory `{relative_path(folder)}` is read-only: make it writable, or name another directory with -o"
         for folder in sorted(folders)
         if not os.access(folder, os.W_OK | os.X_OK) or not folder.stat().st_mode & 0o222
     ]
@@ -131,7 +131,7 @@ def _owned(directory: Path, state: DirectoryState) -> OwnedHashes:
     if mode is None:
         return {}
     if not stat.S_ISREG(mode):
-        raise BuildError(f"`{shown_path(path)}` is not a plain file: restore it from git, or delete it")
+        raise BuildError(f"`{relative_path(path)}` is not a plain file: restore it from git, or delete it")
     data = state.present[MANIFEST] = _read(path)
     if data == state.wanted.get(MANIFEST):
         # The manifest has the wanted hashes, so every file with other content was edited.
@@ -154,7 +154,9 @@ def _inspect_file(state: DirectoryState, path: str, owned: OwnedHashes) -> None:
     mode = _mode(full)
     if mode is None or stat.S_ISDIR(mode):
         if mode is not None and path in state.wanted:
-            state.problems.append(f"`{shown_path(full)}` is a directory, and gpuctl needs a file there: move it away")
+            state.problems.append(
+                f"`{relative_path(full)}` is a directory, and gpuctl needs a file there: move it away"
+            )
         return
     data = _content(full)
     assert data is not None
@@ -168,7 +170,7 @@ def _inspect_file(state: DirectoryState, path: str, owned: OwnedHashes) -> None:
         # Adopt a file that has exactly the wanted content.
         state.present[path] = data
     else:
-        state.problems.append(f"`{shown_path(full)}` was not written by gpuctl, which needs the name: move it away")
+        state.problems.append(f"`{relative_path(full)}` was not written by gpuctl, which needs the name: move it away")
 
 
 def _content(path: str) -> bytes | None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gpuctl.gitops.build_error import BuildError, shown_path
+from gpuctl.gitops.build_error import BuildError, relative_path
 
 STAGING = ".gpuctl-build"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -66,7 +66,9 @@ def staging_directory(directory: Path) -> Iterator[Path]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            message = f"another `gpuctl build` is writing `{shown_path(directory)}`: run this one when that has ended"
+            message = (
+                f"another `gpuctl build` is writing `{relative_path(directory)}`: run this one when that has ended"
+            )
             raise BuildError(message) from None
         staging = directory / STAGING
         try:

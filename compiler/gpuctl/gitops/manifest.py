@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 
 from gpuctl.frontend.source import lines_of
-from gpuctl.gitops.build_error import BuildError, shown_path
+from gpuctl.gitops.build_error import BuildError, relative_path
 from gpuctl.gitops.layout import File, illegal
 from gpuctl.gitops.sources import BuildSource
 from gpuctl.language.display_text import visible
@@ -108,7 +108,7 @@ def merge_manifests(old: bytes, new: bytes) -> bytes:
 def _check_version(line: str, name: str, number: int) -> None:
     version = re.match(r"# gpuctl-manifest (\d+)", line)
     if version is not None and int(version[1]) > _VERSION:
-        message = f"`{shown_path(name)}`, line {number}, was written by a newer gpuctl: build with that one"
+        message = f"`{relative_path(name)}`, line {number}, was written by a newer gpuctl: build with that one"
         raise BuildError(message)
 
 
@@ -128,6 +128,6 @@ def _entry(line: str, name: str, number: int) -> tuple[str, str]:
 
 def _broken(name: str, number: int, what: str) -> BuildError:
     return BuildError(
-        f"line {number} of `{shown_path(name)}` {what}: restore the file from git; or delete it, with the files "
+        f"line {number} of `{relative_path(name)}` {what}: restore the file from git; or delete it, with the files "
         "that gpuctl wrote, and build again"
     )

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuctl.gitops.build_error import BuildError, shown_path
+from gpuctl.gitops.build_error import BuildError, relative_path
 from gpuctl.gitops.comparison import FileChange
 from gpuctl.gitops.directory_state import DirectoryState, inspect_directory, read_plain, unwritable
 from gpuctl.gitops.disk import STAGING, remove_empty, staging_directory, sync_folder, write_new
@@ -74,7 +74,9 @@ def build(
                 if state.changes:
                     _replace_files(state, staging)
     except OSError as error:
-        raise BuildError(f"cannot write `{shown_path(target)}`: {_reason(error)}; nothing in it was changed") from None
+        raise BuildError(
+            f"cannot write `{relative_path(target)}`: {_reason(error)}; nothing in it was changed"
+        ) from None
     return _outcome(state)
 
 
@@ -95,7 +97,7 @@ def check(
         state = _inspect(target, request)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise BuildError(f"cannot read `{shown_path(error.filename or target)}`: {reason}") from None
+        raise BuildError(f"cannot read `{relative_path(error.filename or target)}`: {reason}") from None
     problems = [*state.problems, *_other_sources(state, request)]
     if problems:
         raise BuildError(*problems)
@@ -124,7 +126,7 @@ def _other_sources(state: DirectoryState, request: _Request) -> list[str]:
     if not gone or not missing or request.allow_source:
         return []
     message = (
-        f"`{shown_path(state.directory)}` was built from {enumerated(missing)}, and this build, from "
+        f"`{relative_path(state.directory)}` was built from {enumerated(missing)}, and this build, from "
         f"{enumerated(request.sources)}, would remove {count_text(gone, 'file')}: name the same "
         "sources, or add --allow-source"
     )
@@ -151,7 +153,7 @@ def _raise_problems(state: DirectoryState, request: _Request) -> None:
     problems = [*state.problems, *_other_sources(state, request)]
     if not request.force:
         problems += [
-            f"`{shown_path(state.directory / path)}` was edited by hand: "
+            f"`{relative_path(state.directory / path)}` was edited by hand: "
             "move the edit to its document; --force drops it"
             for path in state.edited
         ]
@@ -195,11 +197,11 @@ def _replace_files(state: DirectoryState, staging: Path) -> None:
         os.replace(last, directory / MANIFEST)
         sync_folder(directory)
     except OSError as error:
-        raise BuildError(f"`{shown_path(directory)}` is half built: {_reason(error)}: build it again") from None
+        raise BuildError(f"`{relative_path(directory)}` is half built: {_reason(error)}: build it again") from None
 
 
 def _reason(error: OSError) -> str:
-    at = f" (at `{shown_path(error.filename)}`)" if error.filename is not None else ""
+    at = f" (at `{relative_path(error.filename)}`)" if error.filename is not None else ""
     return f"{(error.strerror or str(error)).lower()}{at}"
 
 

@@ -15,7 +15,7 @@ from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.label_selectors import selected_labels
 from gpuctl.importing.manifest_metadata import is_reserved
 from gpuctl.importing.manifest_volumes import PodVolumes
-from gpuctl.importing.source_tree import Path, SourceTree, shown_path
+from gpuctl.importing.source_tree import Path, SourceTree, dotted_path
 
 GPU_RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd", "huawei.com/Ascend910": "ascend"}
 HOST_NAME = r"\$\(\s*hostname\b|`\s*hostname\b|\$\{?HOSTNAME\b"
@@ -321,13 +321,13 @@ def is_same(tree: SourceTree, first: Path, second: Path, without: Collection[str
     """
     one, two = tree.get(first), tree.get(second)
     if one == two:
-        tree.mapped(second, None, f"it equals {shown_path(first)}")
+        tree.mapped(second, None, f"it equals {dotted_path(first)}")
         return []
     if isinstance(one, dict) and isinstance(two, dict):
         lost = [key for key, value in one.items() if key not in two and key not in without and value]
         differing = [path for key in two for path in is_same(tree, (*first, key), (*second, key), without)]
         if lost:
-            tree.note(second, f"it gets what {shown_path(first)} has: {', '.join(lost)}")
+            tree.note(second, f"it gets what {dotted_path(first)} has: {', '.join(lost)}")
         return differing
     if isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
         return [path for index in range(len(two)) for path in is_same(tree, (*first, index), (*second, index), without)]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.field_values import whole_number
-from gpuctl.importing.source_tree import Path, SourceTree, shown_path
+from gpuctl.importing.source_tree import Path, SourceTree, dotted_path
 
 _MOST = 1000
 _EACH = "the operator restarts one container and counts the restarts of all; each further attempt restarts all pods"
@@ -46,5 +46,5 @@ def take_restarts(
         else:
             tree.changed(path, "job.retries", _EXIT_CODE if policy == "ExitCode" else _EACH)
     if in_place and number is None and all(policy is None for policy in written):
-        names = ", ".join(shown_path(path) for path in policies)
+        names = ", ".join(dotted_path(path) for path in policies)
         draft.head.append(f"No line sets {names}, so it is OnFailure: {_ENDLESS}.")

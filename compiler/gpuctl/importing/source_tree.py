@@ -202,7 +202,7 @@ class SourceTree:
         node = self._find(path)
         if node is not None:
             self._taken.add(path)
-            self.ledger.dropped(self._raw.chunk.span(node).line, shown_path(path), note)
+            self.ledger.dropped(self._raw.chunk.span(node).line, dotted_path(path), note)
 
     def take_apart(self, path: Path) -> None:
         """Take a value whose lines get entries of their own."""
@@ -223,7 +223,7 @@ class SourceTree:
 
     @staticmethod
     def _text(path: Path, written: str) -> str:
-        shown = shown_path(path)
+        shown = dotted_path(path)
         if len(shown) > _LONGEST_PATH:
             # The ledger cuts long texts at their end, where the field and its value are.
             shown = f"...{shown[-_SHOWN:]}"
@@ -232,7 +232,7 @@ class SourceTree:
     def drop_rest(self, notes: Mapping[str, str]) -> None:
         """Drop the values that are left. A subtree of which nothing is taken is one entry, if one note is about it.
 
-        :param notes: pattern of a path as :func:`shown_path` writes it -> what to do.
+        :param notes: pattern of a path as :func:`dotted_path` writes it -> what to do.
         """
         for path, note in self._rest((), self._raw.root, notes)[0]:
             if note is None:
@@ -266,7 +266,7 @@ class SourceTree:
         node = self._find(path)
         if node is not None:
             self._taken.add(path)
-            self.ledger.mapped(self._raw.chunk.span(node).line, shown_path(path), None, "it is empty")
+            self.ledger.mapped(self._raw.chunk.span(node).line, dotted_path(path), None, "it is empty")
 
 
 def _boolean(text: str) -> bool | None:
@@ -277,11 +277,11 @@ def _boolean(text: str) -> bool | None:
 
 
 def _note_of(path: Path, notes: Mapping[str, str]) -> str:
-    shown = shown_path(path)
+    shown = dotted_path(path)
     return next((note for pattern, note in notes.items() if re.search(pattern, shown)), _NO_EQUAL)
 
 
-def shown_path(path: Path) -> str:
+def dotted_path(path: Path) -> str:
     """Return a path as text: ``spec.containers[0].image``."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".")

@@ -11,7 +11,7 @@ from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_values import Given, Missing
-from gpuctl.importing.source_tree import Path, SourceTree, shown_path
+from gpuctl.importing.source_tree import Path, SourceTree, dotted_path
 from gpuctl.language.names import is_env_name, nearest_dns_label
 
 _AMOUNT = r"(\d+(?:\.\d*[1-9])?)(?:\.?0+)?\s*(?:([KMGT])i?B?)?(\+|\.\.\d*\s*(?:[KMGT]i?B?)?)?\Z"
@@ -152,7 +152,7 @@ def open_nodes(tree: SourceTree, paths: Sequence[Path], given: Given) -> list[Mi
     """Return what is missing if a number of nodes is not a number, as in templates."""
     for path in paths:
         if given.nodes is None and tree.node(path) is not None and whole_number(tree.text(path)) is None:
-            reason = f"`{shown_path(path[-1:])}: {tree.written(path)}` is not a number of nodes"
+            reason = f"`{dotted_path(path[-1:])}: {tree.written(path)}` is not a number of nodes"
             return [Missing("--nodes", "N", tree.line(path), reason)]
     return []
 
