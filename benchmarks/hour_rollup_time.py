@@ -17,7 +17,8 @@ from array import array
 from collections.abc import Callable, Iterator
 from random import Random
 
-from gpuctl_usage.facts import HOUR, Capacity, CapacityState, GpuSeries, Holding, WorkloadKey
+from gpuctl.objects.durations import HOUR
+from gpuctl_usage.facts import Capacity, CapacityState, GpuSeries, Holding, WorkloadKey
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.rollup.ledger import discrepancies
 

@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 import orjson
 from sqlalchemy import insert, literal, select, text
 
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl.reading.usage.price_list import PriceList
 from gpuctl_usage.answers.held_models import held_models
 from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, label_hours, namespace_hours, workload_hours
@@ -46,7 +47,7 @@ from gpuctl_usage.answers.query_scope import Cursor, Paging
 from gpuctl_usage.answers.rows_as_csv import as_csv
 from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
 from gpuctl_usage.answers.steps import StepUnit
-from gpuctl_usage.facts import DAY, HOUR, AllocationSnapshot, GpuQuota, Holding, WorkloadAllocation, WorkloadKey
+from gpuctl_usage.facts import AllocationSnapshot, GpuQuota, Holding, WorkloadAllocation, WorkloadKey
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.database_tables import periods, sums
 from gpuctl_usage.store.engines import engine_of, url_of, write_transaction

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from gpuctl.kube.api_errors import ClusterError
+from gpuctl.objects.durations import HOUR
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.collector_context import (
     CannotCollect,
@@ -44,7 +45,7 @@ from gpuctl_usage.usage_settings import UsageSettings
 
 SNAPSHOT_INTERVAL = 300
 """Seconds between snapshots."""
-_PRUNE_EVERY = 3600.0
+_PRUNE_EVERY = HOUR
 """Seconds between prunings. Each pruning deletes in small pieces, so that events are handled in between."""
 _WRITE_EVERY = 1.0
 _MARK_SEEN_EVERY = 10.0

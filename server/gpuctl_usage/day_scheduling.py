@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl.objects.timestamps import format_timestamp
-from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.hour_scheduling import LOG, log_discrepancies
 from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.store.database import Database

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-HOUR = 3600
-DAY = 24 * HOUR
 UNSET = "__unset__"
 """Value of a label that a workload does not have. With it, the values of a label add up to the cluster."""
 PROCESS_UTILIZATION, PROCESS_MEMORY = 1, 2

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.collector_health import CollectorHealth, HourFigures
-from gpuctl_usage.facts import DAY, HOUR, GpuSeries, Holding, SharedGpuMetrics
+from gpuctl_usage.facts import GpuSeries, Holding, SharedGpuMetrics
 from gpuctl_usage.gathering.gpu_samples import CollectionInterrupted, GpuSamples, PodPlace
 from gpuctl_usage.prometheus import PrometheusProblem
 from gpuctl_usage.rollup import quotients

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from gpuctl_usage.facts import DAY, HOUR
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl_usage.store import intervals
 from gpuctl_usage.store.allocation_snapshots import StoredSnapshot, read_snapshots
 from gpuctl_usage.store.database import Database

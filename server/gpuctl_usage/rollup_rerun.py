@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from gpuctl.objects.durations import HOUR
 from gpuctl_usage.collector_context import CannotCollect, CollectorContext, open_context
-from gpuctl_usage.facts import HOUR
 from gpuctl_usage.gathering.server_clock import ServerClock
 from gpuctl_usage.hour_scheduling import hour_of, hours_between
 from gpuctl_usage.store.engines import DatabaseProblem

@@ -16,7 +16,8 @@ from hashlib import blake2b
 from random import Random
 from typing import NamedTuple
 
-from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState, EndReason, GpuQuota, GpuSeries, Holding, WorkloadKey
+from gpuctl.objects.durations import DAY, HOUR
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, GpuQuota, GpuSeries, Holding, WorkloadKey
 from gpuctl_usage.gathering.current_allocation import take_snapshot
 from gpuctl_usage.rollup.hour import reach, roll_up
 from gpuctl_usage.store.database import Database

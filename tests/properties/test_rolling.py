@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuctl_usage.facts import HOUR
+from gpuctl.objects.durations import HOUR
 from gpuctl_usage.rollup.day import add_up
 from properties.scale import examples
 from properties.usage_worlds import ANNOTATION_KEYS, LABEL_KEYS, START, World, rolled, worlds

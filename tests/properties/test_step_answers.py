@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.steps import StepUnit, bounds, zone_of
-from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import PeriodLength

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, GpuSeries, Holding, WorkloadKey
+from gpuctl.objects.durations import HOUR
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, GpuSeries, Holding, WorkloadKey
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.sums import RolledUp
 

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import pytest
 
 from control_plane import ControlPlane
-from gpuctl_usage.facts import HOUR, WorkloadKey
+from gpuctl.objects.durations import HOUR
+from gpuctl_usage.facts import WorkloadKey
 from gpuctl_usage.store.database import open_database
 from support.cluster_tools import Outcome, Place, inference, training
 from support.remote import Remote

@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gpuctl_usage.facts import HOUR, WorkloadKey
+from gpuctl.objects.durations import HOUR
+from gpuctl_usage.facts import WorkloadKey
 from support.cluster_tools import Place
 from support.small_usage import Worker, small_world
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from gpuctl_usage.facts import DAY, HOUR, AllocationSnapshot, Holding, WorkloadAllocation, WorkloadKey
+from gpuctl.objects.durations import DAY, HOUR
+from gpuctl_usage.facts import AllocationSnapshot, Holding, WorkloadAllocation, WorkloadKey
 from gpuctl_usage.store.database import open_database
 from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.sums import Group, LabeledWorkload, Level, RolledUp, Sums

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from control_plane import ControlPlane
+from gpuctl.objects.durations import HOUR
 from gpuctl_usage.facts import (
-    HOUR,
     AllocationSnapshot,
     Capacity,
     CapacityState,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl_usage.collector_health import CollectorHealth, HourFigures
-from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState, Holding, WorkloadKey
+from gpuctl_usage.facts import Capacity, CapacityState, Holding, WorkloadKey
 
 BEGIN = 1_717_236_000
 """2024-06-01T10:00:00Z."""

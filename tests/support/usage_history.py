@@ -7,13 +7,14 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from gpuctl.objects.durations import HOUR
 from gpuctl_usage.answers import name_answers
 from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
 from gpuctl_usage.answers.steps import StepUnit
-from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, GpuQuota, GpuSeries, Holding, WorkloadKey
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, GpuQuota, GpuSeries, Holding, WorkloadKey
 from gpuctl_usage.gathering.current_allocation import take_snapshot
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.store.database import Database

@@ -13,8 +13,9 @@ import pytest
 
 from control_plane import ControlPlane
 from gpuctl.objects.api_resources import Key
+from gpuctl.objects.durations import HOUR
 from gpuctl.objects.timestamps import format_timestamp, seconds_of
-from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, Holding, WorkloadKey
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, WorkloadKey
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.store.database import open_database
 from gpuctl_usage.sums import Group, Level

@@ -12,9 +12,10 @@ import pytest
 from control_plane import ControlPlane
 from control_plane.users import grants
 from gpuctl.objects.api_resources import Key
+from gpuctl.objects.durations import HOUR
 from gpuctl.objects.timestamps import seconds_of
 from gpuctl_usage.answers.hourly_answers import HoursQuery, namespace_hours
-from gpuctl_usage.facts import HOUR, GpuQuota
+from gpuctl_usage.facts import GpuQuota
 from gpuctl_usage.sums import Group, Level, RolledUp
 from support.cluster_tools import GPU, POOL, Object, Place, pool_node
 from support.collecting import Collecting, collecting

@@ -14,9 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl_usage.collector_health import STUCK_AFTER, WRITE_TIMEOUT, CollectorHealth
 from gpuctl_usage.collector_metrics import metrics_of
-from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState
+from gpuctl_usage.facts import Capacity, CapacityState
 from gpuctl_usage.health_listener import HealthListener, ListenError
 from gpuctl_usage.hour_scheduling import ConfiguredKeys, HourRoller
 from gpuctl_usage.store.database import Database, open_database

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl_usage.answers.hourly_answers import HoursQuery
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.day_scheduling import DayRoller
-from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState, EndReason, Holding, WorkloadKey
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, WorkloadKey
 from gpuctl_usage.hour_scheduling import FINAL_AFTER, GIVE_UP_AFTER, ConfiguredKeys, HourRoller
 from gpuctl_usage.rollup.aggregation import CLUSTER
 from gpuctl_usage.store.database import Database, open_database

@@ -9,10 +9,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, namespace_hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.steps import StepUnit
-from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState, GpuQuota, Holding, WorkloadKey
+from gpuctl_usage.facts import Capacity, CapacityState, GpuQuota, Holding, WorkloadKey
 from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.store.database import Database, open_database

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.idle_gpu_answers import idle_workloads
 from gpuctl_usage.answers.ledger_answers import ledger
@@ -17,8 +18,6 @@ from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.day_scheduling import DayRoller
 from gpuctl_usage.facts import (
-    DAY,
-    HOUR,
     Capacity,
     CapacityState,
     GpuQuota,

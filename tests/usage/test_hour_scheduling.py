@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, Holding, WorkloadKey
+from gpuctl.objects.durations import HOUR
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, WorkloadKey
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
 from gpuctl_usage.hour_scheduling import FINAL_AFTER, GIVE_UP_AFTER, ROLL_UP_AFTER, ConfiguredKeys, HourRoller
 from gpuctl_usage.prometheus import Prometheus

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from gpuctl.language.settings import Settings
+from gpuctl.objects.durations import HOUR
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.jobs.pausable_jobs import pausable_jobs
 from gpuctl.reading.usage.price_list import PriceList, cost
 from gpuctl_usage.answers.idle_gpu_answers import IdleRule, IdleWorkload, idle_workloads, waste
 from gpuctl_usage.answers.snapshot_answers import latest_utilization
-from gpuctl_usage.facts import HOUR, GpuSeries, Holding, WorkloadKey
+from gpuctl_usage.facts import GpuSeries, Holding, WorkloadKey
 from gpuctl_usage.gathering.current_allocation import take_snapshot
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums

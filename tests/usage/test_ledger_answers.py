@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl.reading.usage.gpu_time import ledger_line
 from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, label_hours, namespace_hours, workload_hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.steps import StepUnit
-from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState, Holding, WorkloadKey
+from gpuctl_usage.facts import Capacity, CapacityState, Holding, WorkloadKey
 from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.store.database import Database, open_database

@@ -18,8 +18,9 @@ import yaml
 from control_plane import ControlPlane
 from fault_tools.world import Api
 from gpuctl.objects.api_resources import Key
+from gpuctl.objects.durations import HOUR
 from gpuctl_usage.collector_metrics import metrics_of
-from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, Holding, WorkloadKey
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, WorkloadKey
 from gpuctl_usage.hour_scheduling import ConfiguredKeys, HourRoller
 from gpuctl_usage.store.database import open_database
 from support.adapter_rules import adapter_rules

@@ -20,11 +20,12 @@ import pytest
 
 from gpuctl.cli.main import run
 from gpuctl.cli.output import usage_report
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl_usage.answers.hourly_answers import HoursQuery
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.day_scheduling import DayRoller
-from gpuctl_usage.facts import DAY, HOUR, RetentionDays, WorkloadKey
+from gpuctl_usage.facts import RetentionDays, WorkloadKey
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store_transfer import import_store
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums

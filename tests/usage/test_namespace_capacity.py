@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from sqlalchemy import delete
 
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.answers.hourly_answers import HoursQuery, namespace_hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.steps import StepUnit, bounds, zone_of
-from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState, GpuQuota, Holding, WorkloadKey
+from gpuctl_usage.facts import Capacity, CapacityState, GpuQuota, Holding, WorkloadKey
 from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.store.database import Database, open_database

@@ -19,6 +19,7 @@ from sqlalchemy import delete, select
 
 from gpuctl.cli.main import run
 from gpuctl.language.usage_block import UsagePrices
+from gpuctl.objects.durations import HOUR
 from gpuctl.reading.usage.price_list import PriceList, price_list
 from gpuctl_usage.answers.held_models import held_models
 from gpuctl_usage.answers.hourly_answers import HoursQuery
@@ -28,7 +29,7 @@ from gpuctl_usage.answers.ledger_costs import with_costs
 from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.day_scheduling import DayRoller
-from gpuctl_usage.facts import HOUR, WorkloadKey
+from gpuctl_usage.facts import WorkloadKey
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.database_tables import periods, sums
 from gpuctl_usage.store.engines import engine_of, url_of, write_transaction

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpuctl_usage.facts import HOUR, GpuSeries
+from gpuctl.objects.durations import HOUR
+from gpuctl_usage.facts import GpuSeries
 from gpuctl_usage.gathering.gpu_samples import CollectionInterrupted, GpuSamples, PodPlace
 from gpuctl_usage.prometheus import AnswerTooLarge, Prometheus, PrometheusProblem
 from support.exporter_lines import ACTIVE, BEGIN, FREE, OWN, TOTAL, USED, UTIL, Line, dcgm, exported, history

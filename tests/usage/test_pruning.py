@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.snapshot_answers import snapshot_list
 from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.facts import (
-    DAY,
-    HOUR,
     AllocationSnapshot,
     Capacity,
     CapacityState,

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, GpuSeries, Holding, WorkloadKey
+from gpuctl.objects.durations import HOUR
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, GpuSeries, Holding, WorkloadKey
 from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.rollup.ledger import Ledger, discrepancies, ledger

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from gpuctl.objects.durations import HOUR
 from gpuctl_usage.answers.hourly_answers import HoursQuery
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.steps import StepUnit
-from gpuctl_usage.facts import HOUR, Capacity, CapacityState, GpuSeries, Holding, SharedGpuMetrics, WorkloadKey
+from gpuctl_usage.facts import Capacity, CapacityState, GpuSeries, Holding, SharedGpuMetrics, WorkloadKey
 from gpuctl_usage.gathering.current_allocation import take_snapshot
 from gpuctl_usage.gathering.gpu_samples import GpuSamples, PodPlace
 from gpuctl_usage.prometheus import Prometheus

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from gpuctl.objects.durations import HOUR
 from gpuctl_usage.answers.steps import StepUnit, UnknownZone, bounds, zone_of
-from gpuctl_usage.facts import HOUR
 
 
 def at(text: str) -> int:

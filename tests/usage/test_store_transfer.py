@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import select
 
 from gpuctl.cli.main import run
-from gpuctl_usage.facts import HOUR
+from gpuctl.objects.durations import HOUR
 from gpuctl_usage.parquet_export import COLUMNS, Month, export_months
 from gpuctl_usage.sql_queries import InvalidSql, run_sql
 from gpuctl_usage.store.database import Database, open_database

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl_usage.day_scheduling import DayRoller
-from gpuctl_usage.facts import DAY, HOUR, Capacity, CapacityState, EndReason, Holding, RetentionDays, WorkloadKey
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, RetentionDays, WorkloadKey
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
 from gpuctl_usage.hour_scheduling import GIVE_UP_AFTER, ROLL_UP_AFTER, ConfiguredKeys, HourRoller
 from gpuctl_usage.prometheus import Prometheus

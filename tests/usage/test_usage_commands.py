@@ -18,11 +18,11 @@ from gpuctl.cli.output.rounded_sums import round_to_sum
 from gpuctl.cli.output.sparkline import BLOCKS, GAP, PLAIN, PLAIN_GAP, sparkline
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.language.settings import Settings
+from gpuctl.objects.durations import HOUR
 from gpuctl.reading.usage.usage_records import UsageRange
 from gpuctl.usecases.usage.usage_database import UsageDatabase
 from gpuctl_usage.answers.hourly_answers import HoursQuery, namespace_hours
 from gpuctl_usage.answers.steps import StepUnit
-from gpuctl_usage.facts import HOUR
 from gpuctl_usage.store.database import open_database
 from support.command import on_a_terminal
 from support.small_usage import STRANGE, small_world

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuctl.cli.main import run
-from gpuctl_usage.facts import HOUR
+from gpuctl.objects.durations import HOUR
 from support.pages import Block, assert_output, blocks
 from support.small_usage import small_world
 

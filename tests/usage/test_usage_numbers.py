@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from gpuctl.objects.durations import HOUR
 from gpuctl_usage.answers.hourly_answers import HoursQuery, cluster_hours, namespace_hours
-from gpuctl_usage.facts import HOUR, Capacity, CapacityState, EndReason, GpuQuota, GpuSeries, Holding, WorkloadKey
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, GpuQuota, GpuSeries, Holding, WorkloadKey
 from gpuctl_usage.rollup.hour import roll_up
 from gpuctl_usage.rollup.ledger import Ledger, discrepancies, ledger
 from gpuctl_usage.store.database import open_database

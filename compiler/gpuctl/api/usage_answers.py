@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpuctl.api.base_models import ApiModel
+from gpuctl.objects.durations import HOUR
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.usage.gpu_time import GpuHolder, GpuTime, KnownTime
 from gpuctl.reading.usage.usage_records import (
@@ -20,7 +21,6 @@ from gpuctl.reading.usage.usage_records import (
     UsageView,
 )
 
-_HOUR = 3600
 _NOTHING, _NOBODY = GpuTime(), GpuHolder()
 _DIGITS = 6
 """Decimals of GPU-hours: the rounding error is below a hundredth of a GPU-second, so that they add up."""
@@ -354,7 +354,7 @@ def _known(known: KnownTime | None) -> dict[str, Any]:
 
 def hours(seconds: float | None) -> float | None:
     """Return GPU-hours."""
-    return None if seconds is None else round(seconds / _HOUR, _DIGITS)
+    return None if seconds is None else round(seconds / HOUR, _DIGITS)
 
 
 def _rounded(value: float | None, digits: int = 2) -> float | None:

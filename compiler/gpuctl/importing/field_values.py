@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from gpuctl.objects.durations import DAY, HOUR
+
 _MIG = r"(?:\A|[_.-])(\d{1,2}g\.\d{1,3}gb(?:\+me)?)\Z"
 
 
@@ -34,7 +36,7 @@ def whole_number(text: str | None) -> int | None:
 def short_duration(seconds: int) -> str:
     """Return seconds as a duration, such as ``1d12h``; "" for 0."""
     parts = []
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+    for unit, size in (("d", DAY), ("h", HOUR), ("m", 60), ("s", 1)):
         number, seconds = divmod(seconds, size)
         if number:
             parts.append(f"{number}{unit}")

@@ -16,7 +16,7 @@ from gpuctl.language.fields import Check, Scalar, cached, no_variables
 from gpuctl.language.gpu_cards import parse_share
 from gpuctl.language.sentences import say
 from gpuctl.language.spelling import suggest_name
-from gpuctl.objects.durations import MAX_SECONDS, format_duration, is_too_long, parse_duration, suggest_duration
+from gpuctl.objects.durations import DAY, MAX_SECONDS, format_duration, is_too_long, parse_duration, suggest_duration
 from gpuctl.objects.quantities import parse_quantity, suggest_cores, suggest_quantity
 
 
@@ -149,7 +149,7 @@ def _share(value: str) -> str:
 def _duration(value: str) -> str:
     if parse_duration(value) is None:
         if is_too_long(value):
-            longest = format_duration(MAX_SECONDS // 86400 * 86400)
+            longest = format_duration(MAX_SECONDS // DAY * DAY)
             message = say(
                 "`{value}` is longer than Kubernetes can count ({most} s)",
                 value=shorten(value),

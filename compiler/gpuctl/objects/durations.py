@@ -5,20 +5,22 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+HOUR, DAY = 3600, 86400
+"""Seconds."""
 _DURATION = r"(?a)(?:\d+[dhms])+\Z"
 _PART = r"(?a)(\d+)([dhms])"
-_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_SECONDS = {"d": DAY, "h": HOUR, "m": 60, "s": 1}
 _UNITS: dict[str, float] = {
     **dict.fromkeys(("ms", "msec", "millisecond"), 0.001),
     **dict.fromkeys(("s", "sec", "second"), 1),
     **dict.fromkeys(("m", "min", "minute"), 60),
-    **dict.fromkeys(("h", "hr", "hour"), 3600),
-    **dict.fromkeys(("d", "day"), 86400),
-    **dict.fromkeys(("w", "wk", "week"), 604800),
-    **dict.fromkeys(("mo", "month"), 30 * 86400),
-    **dict.fromkeys(("y", "yr", "year"), 365 * 86400),
+    **dict.fromkeys(("h", "hr", "hour"), HOUR),
+    **dict.fromkeys(("d", "day"), DAY),
+    **dict.fromkeys(("w", "wk", "week"), 7 * DAY),
+    **dict.fromkeys(("mo", "month"), 30 * DAY),
+    **dict.fromkeys(("y", "yr", "year"), 365 * DAY),
 }
-MAX_CHECKPOINT_SECONDS = 3600
+MAX_CHECKPOINT_SECONDS = HOUR
 """Longest checkpoint, seconds: the deletion of a job may have to wait for it."""
 MAX_SECONDS = 2**31 - 1
 
@@ -54,7 +56,7 @@ def is_too_long(text: str) -> bool:
 def rough_duration(seconds: float) -> str:
     """Return a duration in its largest unit with a value of at least 2 (1 for hours): ``90s``, ``12m``, ``3h``."""
     whole = max(0, int(seconds))
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+    for unit, size in (("d", DAY), ("h", HOUR), ("m", 60)):
         if whole >= (size if unit == "h" else 2 * size):
             return f"{whole // size}{unit}"
     return f"{whole}s"

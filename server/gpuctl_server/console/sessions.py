@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from starlette.requests import cookie_parser
 from starlette.responses import Response
 
-LIFETIME = 12 * 3600
+from gpuctl.objects.durations import HOUR
+
+LIFETIME = 12 * HOUR
 """Time after which the browser removes the cookie, seconds."""
 COOKIE = "gpuctl-session"
 _ATTEMPT = "gpuctl-login"

@@ -18,11 +18,12 @@ from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.objects.api_resources import Key, Object
+from gpuctl.objects.durations import DAY
 from gpuctl.objects.label_names import managed_labels
 from gpuctl_server.request_log import LOG
 
 NAME = "gpuctl-notifications"
-OLDEST = 24 * 3600.0
+OLDEST = DAY
 """Events that were due for longer than this are not reported, seconds. Their records are removed."""
 CLAIM = 90.0
 """Seconds after which a claim expires: longer than a request may take."""

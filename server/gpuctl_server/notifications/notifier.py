@@ -20,6 +20,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.language.translation_files import sentences_in
+from gpuctl.objects.durations import HOUR
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.scheduled_jobs import is_run
 from gpuctl.reading.jobs.job_lookup import find_job
@@ -39,7 +40,7 @@ from gpuctl_server.request_log import LOG
 PER_MINUTE = 10
 """Maximum number of messages of a channel and replica in a minute: DingTalk and WeCom take 20."""
 _MINUTE = 60.0
-_SHARE_OF = 3600.0
+_SHARE_OF = HOUR
 """Period over which the messages of namespaces are compared, seconds."""
 _PAUSE = 0.5
 _NAP = 5.0

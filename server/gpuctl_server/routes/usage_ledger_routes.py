@@ -18,6 +18,7 @@ from gpuctl.api.usage_ledger_models import (
     WasteAnswer,
 )
 from gpuctl.language.sentences import say
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl.reading.usage.price_list import price_list
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.http_problems import Problem
@@ -54,7 +55,6 @@ from gpuctl_usage.answers.idle_gpu_answers import IdleRule
 from gpuctl_usage.answers.ledger_answers import OF_NAMESPACES
 from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
 from gpuctl_usage.answers.steps import StepUnit
-from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.usage_queries import RowOrder
 from gpuctl_usage.sums import KEYED, Level

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
 
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.usage.price_list import PriceList, cost, sum_known
 from gpuctl_usage.answers.number_format import gpu_amount, rounded
 from gpuctl_usage.answers.query_scope import find_cluster
-from gpuctl_usage.facts import DAY, HOUR, Holding, WorkloadKey
+from gpuctl_usage.facts import Holding, WorkloadKey
 from gpuctl_usage.store import intervals
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.database_tables import clusters, holdings

@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlalchemy import Column, Row
 
-from gpuctl.reading.usage.price_list import HOUR, PriceList
+from gpuctl.objects.durations import HOUR
+from gpuctl.reading.usage.price_list import PriceList
 from gpuctl.reading.usage.usage_costs import is_same_time
 from gpuctl_usage.answers.held_models import held_by, values_of_key
 from gpuctl_usage.answers.hourly_answers import HoursQuery

@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import Connection
 
-from gpuctl_usage.facts import DAY, HOUR, GpuQuota, PeriodCapacity
+from gpuctl.objects.durations import DAY, HOUR
+from gpuctl_usage.facts import GpuQuota, PeriodCapacity
 from gpuctl_usage.rollup.quota_time import CapacityTimeline, QuotaTimeline
 from gpuctl_usage.store import intervals
 from gpuctl_usage.store.cluster_capacity import capacity_of_hours

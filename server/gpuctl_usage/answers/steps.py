@@ -9,8 +9,8 @@ from enum import Enum
 from zoneinfo import ZoneInfo
 
 from gpuctl.language.sentences import say
+from gpuctl.objects.durations import HOUR
 from gpuctl_usage.answers.query_scope import InvalidQuery
-from gpuctl_usage.facts import HOUR
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}")
 

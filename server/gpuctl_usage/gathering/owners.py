@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object, Resource
+from gpuctl.objects.durations import HOUR
 from gpuctl_usage.facts import WorkloadKey
 from gpuctl_usage.gathering.object_facts import FactMaker, OwnerReference, PodFacts, Texts, owner_reference, written_at
 from gpuctl_usage.gathering.tracked_objects import Belonging
@@ -23,7 +24,7 @@ from gpuctl_usage.ttl_cache import TtlCache
 
 OWNER_TTL = 240.0
 """Seconds for which an owner is cached; the next snapshot sees changes of its labels."""
-_KINDS_TTL = 3600.0
+_KINDS_TTL = HOUR
 _RETRY_AFTER = 10.0
 """Seconds without requests after the API server failed to respond."""
 _MAX_DEPTH = 8

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 
-from gpuctl_usage.facts import DAY, UNSET, Holding
+from gpuctl.objects.durations import DAY
+from gpuctl_usage.facts import UNSET, Holding
 from gpuctl_usage.rollup.aggregation import CLUSTER, GroupingKeys, groups_of, in_order, largest, smallest
 from gpuctl_usage.rollup.clipped_intervals import clip_holdings
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums

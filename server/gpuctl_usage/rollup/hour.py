@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from gpuctl_usage.facts import HOUR, Capacity, GpuSeries, Holding, SharedGpuMetrics
+from gpuctl.objects.durations import HOUR
+from gpuctl_usage.facts import Capacity, GpuSeries, Holding, SharedGpuMetrics
 from gpuctl_usage.rollup.aggregation import CLUSTER, GroupAggregate, GroupingKeys, groups_of, in_order, keys_of
 from gpuctl_usage.rollup.clipped_intervals import ClippedHolding, clip_capacities, clip_holdings
 from gpuctl_usage.rollup.free_time import FreeTime, free_times

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from gpuctl_usage.facts import HOUR, GpuSeries
+from gpuctl.objects.durations import HOUR
+from gpuctl_usage.facts import GpuSeries
 from gpuctl_usage.sums import Level, RolledUp, Sums
 
 _EPSILON = 1e-6

@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Engine, func, select, update
 
-from gpuctl_usage.facts import DAY, AllocationSnapshot, Capacity, GpuQuota, GpuSeries, Holding, RetentionDays
+from gpuctl.objects.durations import DAY
+from gpuctl_usage.facts import AllocationSnapshot, Capacity, GpuQuota, GpuSeries, Holding, RetentionDays
 from gpuctl_usage.store import allocation_snapshots, copying, hours, intervals, leases, pruning
 from gpuctl_usage.store.database_tables import capacities, clusters, holdings, quotas
 from gpuctl_usage.store.engines import (

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, select, update
 
-from gpuctl_usage.facts import DAY, HOUR
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl_usage.store.database_tables import clusters, groups, holdings, periods, sums
 from gpuctl_usage.store.intervals import overlapping
 from gpuctl_usage.store.packing import (

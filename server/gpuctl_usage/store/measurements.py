@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select
 
-from gpuctl_usage.facts import DAY, HOUR, GpuSeries
+from gpuctl.objects.durations import DAY, HOUR
+from gpuctl_usage.facts import GpuSeries
 from gpuctl_usage.store.database_tables import measurements, periods
 
 KEPT = DAY

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
-from gpuctl_usage.facts import DAY
+from gpuctl.objects.durations import DAY
 from gpuctl_usage.store.database_tables import periods
 from gpuctl_usage.store.hours import KnownFrom, PeriodLength, between
 

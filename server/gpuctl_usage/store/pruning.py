@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, select, tuple_, update
 
-from gpuctl_usage.facts import DAY, RetentionDays
+from gpuctl.objects.durations import DAY
+from gpuctl_usage.facts import RetentionDays
 from gpuctl_usage.store.database_tables import capacities, holdings, periods, quotas, snapshots
 from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.store.measurements import KEPT, drop_measurements

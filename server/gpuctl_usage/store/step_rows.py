@@ -10,7 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Integer, Select, select, tuple_
 
-from gpuctl_usage.facts import HOUR, PeriodCapacity
+from gpuctl.objects.durations import HOUR
+from gpuctl_usage.facts import PeriodCapacity
 from gpuctl_usage.store.cluster_capacity import capacity_of_periods
 from gpuctl_usage.store.database_tables import groups
 from gpuctl_usage.store.hours import WorkloadStatus

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, FromClause, Select, and_, case, func, or_, select
 
-from gpuctl_usage.facts import DAY
+from gpuctl.objects.durations import DAY
 from gpuctl_usage.store.database_tables import attributes, clusters, groups, periods, sums
 from gpuctl_usage.store.hours import SUM_COLUMNS, KnownFrom, PeriodLength, WorkloadStatus, sums_of
 from gpuctl_usage.store.present_workloads import PresentWorkloads

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gpuctl.cli.output.rounded_sums import round_to_sum
 from gpuctl.language.sentences import Template
+from gpuctl.objects.durations import HOUR
 from gpuctl.reading.usage.gpu_time import GpuTime
-from gpuctl.reading.usage.price_list import HOUR
 
 TENTH = HOUR / 10
 # Field of GpuTime, label, meaning.

@@ -5,17 +5,16 @@ from __future__ import annotations
 from datetime import tzinfo
 
 from gpuctl.language.sentences import say
+from gpuctl.objects.durations import HOUR
 from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.reading.usage.gpu_time import KnownTime
-
-_HOUR = 3600
 
 
 def gpu_hours(seconds: float | None) -> str:
     """Return GPU-hours with one decimal, two below 0.1; a positive value is never shown as 0. "" for None."""
     if seconds is None:
         return ""
-    value = seconds / _HOUR
+    value = seconds / HOUR
     if 0 < value < 0.005:
         return "<0.01"
     return f"{value:.2f}" if 0 < value < 0.095 else f"{value:.1f}"
@@ -47,7 +46,7 @@ def known_time_text(known: KnownTime, whole: float, zone: tzinfo) -> str:
     :param whole: length of the range, seconds.
     """
     # A part must not be rounded up to the whole.
-    shown = known.seconds if known.seconds >= whole - 1 else min(known.seconds, whole - 0.1 * _HOUR)
+    shown = known.seconds if known.seconds >= whole - 1 else min(known.seconds, whole - 0.1 * HOUR)
     part, all_hours = _tenths(shown), _tenths(whole)
     if not known.start or not known.until:
         return say("{part} of {whole} hours", part=part, whole=all_hours)
@@ -58,4 +57,4 @@ def known_time_text(known: KnownTime, whole: float, zone: tzinfo) -> str:
 
 
 def _tenths(seconds: float) -> str:
-    return f"{seconds / _HOUR:.1f}".removesuffix(".0")
+    return f"{seconds / HOUR:.1f}".removesuffix(".0")

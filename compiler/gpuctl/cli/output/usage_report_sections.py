@@ -27,9 +27,9 @@ from gpuctl.cli.output.usage_report_tables import (
     with_currency,
 )
 from gpuctl.language.sentences import Template, say
+from gpuctl.objects.durations import HOUR
 from gpuctl.reading.usage.gpu_time import sum_gpu_times
 from gpuctl.reading.usage.month_report import MonthReport
-from gpuctl.reading.usage.price_list import HOUR
 from gpuctl.reading.usage.usage_costs import GroupCost
 from gpuctl.reading.usage.usage_records import GroupUse
 

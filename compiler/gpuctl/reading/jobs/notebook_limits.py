@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object, annotations_of
-from gpuctl.objects.durations import format_duration, parse_duration, rough_duration
+from gpuctl.objects.durations import HOUR, format_duration, parse_duration, rough_duration
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.timestamps import format_timestamp, seconds_of
 from gpuctl.reading.jobs.status import Status
 
-_LEAST_AHEAD = 3600.0
+_LEAST_AHEAD = HOUR
 
 
 class LimitSeconds(NamedTuple):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpuctl.objects.durations import HOUR
 from gpuctl.reading.usage.gpu_time import GpuTime, KnownTime, sum_gpu_times
-from gpuctl.reading.usage.price_list import HOUR, PricePeriod
+from gpuctl.reading.usage.price_list import PricePeriod
 from gpuctl.reading.usage.usage_costs import GroupCost
 from gpuctl.reading.usage.usage_records import GroupUse
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from gpuctl.language.usage_block import UsagePrices
-
-HOUR = 3600
+from gpuctl.objects.durations import HOUR
 
 
 class PricePeriod(NamedTuple):

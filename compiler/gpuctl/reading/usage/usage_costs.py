@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from gpuctl.objects.durations import HOUR
 from gpuctl.reading.usage.gpu_time import GpuHolder
-from gpuctl.reading.usage.price_list import HOUR, cost, sum_known
+from gpuctl.reading.usage.price_list import cost, sum_known
 from gpuctl.reading.usage.usage_records import GroupUse
 
 _LOST = 1e-6

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gpuctl.objects.durations import HOUR
 from gpuctl.reading.usage.gpu_time import GpuHolder, GpuTime, KnownTime
 
 
@@ -31,7 +32,7 @@ class UsageRange:
 
 
 def _next_hour(time: float) -> int:
-    return -int(-time // 3600) * 3600
+    return -int(-time // HOUR) * HOUR
 
 
 class GroupUse(NamedTuple):

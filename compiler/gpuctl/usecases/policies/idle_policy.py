@@ -18,7 +18,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.amount_fields import percent
 from gpuctl.language.usage_block import UsageIdle
 from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
-from gpuctl.objects.durations import parse_duration, rough_duration
+from gpuctl.objects.durations import HOUR, parse_duration, rough_duration
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.jobs.job_objects import Job, read_jobs_without_pods
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from gpuctl_usage.answers.idle_gpu_answers import IdleWorkload
     from gpuctl_usage.store.database import Database
 
-HOUR = 3600.0
 MAX_WRITE_AGE = 30 * 60.0
 """Maximum age of the collector's last write, seconds: a job may have become busy since."""
 MAX_SNAPSHOT_AGE = 10 * 60.0
@@ -138,7 +137,7 @@ def _judged(
         item.owner,
         sum(item.gpus.values()),
         item.since,
-        (item.until - item.since) / 3600,
+        (item.until - item.since) / HOUR,
         _verdict(live, item.since, policy, mark),
         live,
     )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gpuctl.acts import pausing
 from gpuctl.hints import JobHint
 from gpuctl.objects.api_resources import Object, annotations_of
-from gpuctl.objects.durations import rough_duration
+from gpuctl.objects.durations import HOUR, rough_duration
 from gpuctl.objects.timestamps import format_timestamp, seconds_of
 
 
@@ -64,7 +64,7 @@ class IdleJob(NamedTuple):
         if self.cause:
             return self.cause
         number = f"{self.gpus:g} GPU{' has' if self.gpus == 1 else 's have'}"
-        return f"{number} been idle for {rough_duration(self.hours * 3600)}, since {format_timestamp(self.since)}"
+        return f"{number} been idle for {rough_duration(self.hours * HOUR)}, since {format_timestamp(self.since)}"
 
     @property
     def message(self) -> str:

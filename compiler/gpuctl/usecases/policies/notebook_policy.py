@@ -17,7 +17,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.names import ACTIVITY_CONTAINER
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, Object, annotations_of, controller_of, key_of, labels_of
-from gpuctl.objects.durations import format_duration, rough_duration
+from gpuctl.objects.durations import HOUR, format_duration, rough_duration
 from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.timestamps import format_timestamp, seconds_of
@@ -102,7 +102,7 @@ def _judged(reader: ReadContext, job: Job, pod: Object, start: float, use: GpuUs
         owner_of(labels_of(live), annotations_of(live)),
         gpus,
         start,
-        (now - start) / 3600,
+        (now - start) / HOUR,
         IdleVerdict.PAUSE,
         live,
     )
@@ -161,7 +161,7 @@ def _idle(
         time=format_timestamp(last),
         field=field,
     )
-    return found._replace(limit="stop_after", since=last, hours=(now - last) / 3600, cause=cause)
+    return found._replace(limit="stop_after", since=last, hours=(now - last) / HOUR, cause=cause)
 
 
 def _for_tracker(found: IdleJob, keys: Records) -> IdleJob:

@@ -7,13 +7,11 @@ from typing import Any
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.display_text import visible
+from gpuctl.objects.durations import HOUR
 from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.reading.usage.gpu_time import GpuHolder, GpuTime, answered_number, answered_text, sum_gpu_times
 from gpuctl.reading.usage.usage_records import CurrentHolder, CurrentHolders, UsageRange
 from gpuctl.usecases.usage.usage_backends import UsageBackend
-
-_HOUR = 3600
-
 
 TOP_ORDERS = ("gpus", "use", "idle", "name")
 
@@ -34,8 +32,8 @@ def current_holders(backend: UsageBackend, cluster: str, namespace: str, order: 
         known = answered_number(found["total_gpu_capacity"]), answered_number(found["allocated_gpu_count"])
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ClusterError("the service returned an invalid snapshot") from None
-    since = moment // _HOUR * _HOUR - _HOUR
-    asked = UsageRange(since, since + 2 * _HOUR, cluster=cluster, namespace=namespace)
+    since = moment // HOUR * HOUR - HOUR
+    asked = UsageRange(since, since + 2 * HOUR, cluster=cluster, namespace=namespace)
     recent: dict[GpuHolder, list[GpuTime]] = {}
     for row in backend.ledger("workload", asked, "total"):
         recent.setdefault(row.holder, []).append(row.use)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 
 from gpuctl.kube.api_errors import ClusterError
+from gpuctl.objects.durations import HOUR
 from gpuctl.reading.usage.gpu_time import sum_gpu_times
 from gpuctl.reading.usage.usage_records import GroupUse, UsageRange, UsageView
 from gpuctl.usecases.service.service_client import USAGE_NOT_CONFIGURED, ServiceRefusal
 from gpuctl.usecases.usage.usage_backends import UsageBackend, is_refused
-from gpuctl.usecases.usage.usage_views import HOUR, timeline
+from gpuctl.usecases.usage.usage_views import timeline
 
 HOURS = 24
 

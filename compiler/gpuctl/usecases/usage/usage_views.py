@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from gpuctl.kube.api_errors import ClusterError
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.reading.usage.gpu_time import GpuHolder, GpuTime, KnownTime, LedgerLine, sum_gpu_times
 from gpuctl.reading.usage.usage_records import GroupUse, UsageRange, UsageView
 from gpuctl.usecases.usage.usage_backends import UsageBackend, is_refused
 
-HOUR = 3600
-DAY = 24 * HOUR
 _MOST_STEPS = 10_000
 """Maximum number of rows (groups times steps) that a table reads if the user names no step."""
 

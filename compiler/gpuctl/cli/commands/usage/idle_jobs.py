@@ -16,7 +16,7 @@ from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError
 from gpuctl.kube.webhook_request import post
 from gpuctl.language.usage_block import UsageIdle
-from gpuctl.objects.durations import rough_duration
+from gpuctl.objects.durations import HOUR, rough_duration
 from gpuctl.usecases.policies.idle_policy import judge_idle_jobs, warn_or_pause
 from gpuctl.usecases.policies.idle_verdicts import IdleJob, IdleJudgement, IdleVerdict, webhook_body
 from gpuctl.usecases.queries.read_context import ReadContext
@@ -163,7 +163,7 @@ def _show(judged: IdleJudgement, actions: list[str], *, as_json: bool) -> None:
         show_value({"items": [{**webhook_body(job, judged.cluster), "action": action} for job, action in told]}, "json")
         return
     rows = [
-        [job.name, job.namespace, job.kind, job.owner or "", f"{job.gpus:g}", rough_duration(job.hours * 3600), action]
+        [job.name, job.namespace, job.kind, job.owner or "", f"{job.gpus:g}", rough_duration(job.hours * HOUR), action]
         for job, action in told
     ]
     show_table(HEADERS, rows, droppable=("KIND", "OWNER"))

@@ -24,7 +24,7 @@ from gpuctl.cli.output.usage_amounts import gpu_hours, known_time_text
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.cluster_identity import kube_system_uid
 from gpuctl.kube.configuration import open_session
-from gpuctl.objects.durations import parse_duration, rough_duration
+from gpuctl.objects.durations import HOUR, parse_duration, rough_duration
 from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.reading.usage.gpu_time import GpuTime, KnownTime
 from gpuctl.reading.usage.usage_records import UsageRange
@@ -33,7 +33,6 @@ from gpuctl.usecases.usage.usage_backends import UsageBackend, UsageService
 
 FORMATS = ("table", "json", "csv")
 STEPS = ("hour", "day", "week", "month")
-_HOUR = 3600
 _OLD = 900
 """Age in seconds above which a note calls data old; three snapshots are taken in that time."""
 _SHORT = 600.0
@@ -205,7 +204,7 @@ def parse_range(options: TimeOptions, cluster: str = "", namespace: str | None =
         if not length:
             raise click.UsageError(f"--last must be a duration such as 24h or 7d, got `{last}`.")
         # With the current hour the range has the requested length.
-        since = -(-until // _HOUR) * _HOUR - max(_HOUR, length)
+        since = -(-until // HOUR) * HOUR - max(HOUR, length)
     if since >= until:
         raise click.UsageError("--from must be before --to, and before now.")
     return UsageRange(since, until, tz, cluster, namespace or "")

@@ -28,7 +28,7 @@ from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.cli.output.usage_amounts import gpus, percent
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.configuration import open_session
-from gpuctl.objects.durations import rough_duration
+from gpuctl.objects.durations import HOUR, rough_duration
 from gpuctl.reading.usage.usage_records import IdleGpuReport, IdleHolder
 from gpuctl.usecases.queries.read_context import context_of
 from gpuctl.usecases.usage.idle_gpus import idle_gpus, pausable_names, with_pauses
@@ -126,7 +126,7 @@ def _show(waste: IdleGpuReport, row_format: RowFormat) -> None:
     rows = []
     for item in _shown(waste, row_format):
         cells = [item.holder.name, item.holder.namespace, item.holder.kind, item.owner or "", gpus(item.gpus)]
-        cells += [rough_duration(item.idle_hours * 3600), percent(item.use)]
+        cells += [rough_duration(item.idle_hours * HOUR), percent(item.use)]
         cells.append("" if item.idle_gpu_hours is None else f"{item.idle_gpu_hours:.1f}")
         cells += ["" if item.cost is None else f"{item.cost:.2f}"] if priced else []
         rows.append(cells)
