@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gpuctl.objects.durations import DAY, HOUR
+from gpuctl.objects.durations import HOUR, format_duration
 
 _MIG = r"(?:\A|[_.-])(\d{1,2}g\.\d{1,3}gb(?:\+me)?)\Z"
 
@@ -34,16 +34,12 @@ def whole_number(text: str | None) -> int | None:
 
 
 def short_duration(seconds: int) -> str:
-    """Return seconds as a duration, such as ``1d12h``; "" for 0."""
-    parts = []
-    for unit, size in (("d", DAY), ("h", HOUR), ("m", 60), ("s", 1)):
-        number, seconds = divmod(seconds, size)
-        if number:
-            parts.append(f"{number}{unit}")
+    """Return seconds as a duration, such as ``36h`` or ``2d12h``; "" for 0."""
+    if seconds == 0:
+        return ""
     # Hours are easier to read than a day and some hours.
-    if len(parts) == 2 and parts[0] == "1d" and parts[1].endswith("h"):
-        return f"{24 + int(parts[1][:-1])}h"
-    return "".join(parts)
+    text = format_duration(seconds)
+    return f"{seconds // HOUR}h" if re.fullmatch(r"1d\d+h", text) else text
 
 
 def gpus_of(text: str) -> Gpus | None:
