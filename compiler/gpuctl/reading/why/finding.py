@@ -82,7 +82,7 @@ CAUSES: dict[str, str] = {
     "address-in-use": "a port that it listens on is taken",
     "rendezvous-failed": "the processes of the training did not find each other",
     "nccl-error": "communication between its GPUs failed (NCCL)",
-    "application-error": "its program ended with an error of its own, or that of a service ended without one",
+    "application-error": "its program ended with an error of its own, or a service's program ended",
     "killed": "it was killed from outside (SIGKILL)",
     "terminated": "it was terminated (SIGTERM)",
     "backoff-limit": "its pods failed too often, and none is left to show why",
