@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from gpuctl.kube.lease_timer import LeaseTimer
 from gpuctl.kube.process_identity import describe_holder, holder_identity, is_dead
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.engines import DatabaseProblem
-from gpuctl_usage.store.leases import LeaseLost, LeaseState
+from gpuctl_usage.store.leases import LeaseLost
 
 LOG = logging.getLogger("gpuctl_usage")
 LEASE_TIMEOUT = 20.0
@@ -49,17 +49,13 @@ def hold_leadership(
 def _waited_for(
     database: Database, cluster: int, stopping: threading.Event, waiting: Callable[[], None]
 ) -> Database | None:
-    seen: LeaseState | None = None
-    since = 0.0
+    timer = LeaseTimer()
     told = ""
     while not stopping.is_set():
         waiting()
         try:
             found = database.lease(cluster)
-            now = time.monotonic()
-            if found != seen:
-                seen, since = found, now
-            if not found.holder or now - since >= LEASE_TIMEOUT or is_dead(found.holder):
+            if not found.holder or timer.unchanged(found) >= LEASE_TIMEOUT or is_dead(found.holder):
                 lease = database.take_lease(cluster, found, holder_identity())
                 if lease is not None:
                     return database.with_lease(lease)
@@ -68,7 +64,7 @@ def _waited_for(
                 LOG.info("another collector holds the lease; waiting", extra={"holder": describe_holder(told)})
         except DatabaseProblem as error:
             # Restart the timeout: without the database the holder cannot renew its lease either.
-            seen = None
+            timer = LeaseTimer()
             LOG.error("the lease cannot be read", extra={"problem": str(error)})
         stopping.wait(min(_POLL_EVERY, LEASE_TIMEOUT / 4))
     return None

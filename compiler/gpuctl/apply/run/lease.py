@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timezone
 
 from gpuctl.apply.run.interrupts import Interrupts
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.lease_timer import LeaseTimer
 from gpuctl.kube.process_identity import describe_holder, holder_identity, is_dead
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
@@ -39,24 +41,16 @@ def _scope(key: Key) -> str:
 
 
 class LeaseObserver:
-    """Measures how long leases have been unchanged, by the local clock, as client-go's leader election does.
-
-    The times in a lease come from another machine's clock and are never compared with the local one.
-    """
+    """The leases that have been seen, each with a :class:`LeaseTimer`."""
 
     def __init__(self) -> None:
-        self._seen: dict[Key, tuple[Object, float]] = {}
+        self._timers: defaultdict[Key, LeaseTimer] = defaultdict(LeaseTimer)
 
     def is_given_up(self, key: Key, lease: Object) -> bool:
         """Return True if the holder has not renewed the lease for its duration."""
-        now = time.monotonic()
-        record = {"uid": lease["metadata"]["uid"], "spec": lease.get("spec")}
-        last, since = self._seen.get(key, (None, now))
-        if last != record:
-            self._seen[key] = (record, now)
-            return False
-        lasts = (lease.get("spec") or {}).get("leaseDurationSeconds") or DURATION
-        return now - since >= float(lasts)
+        spec = lease.get("spec") or {}
+        lasts = spec.get("leaseDurationSeconds") or DURATION
+        return self._timers[key].unchanged((lease["metadata"]["uid"], spec)) >= float(lasts)
 
 
 class Leases:
