@@ -62,7 +62,10 @@ def test_get_pools(verb: str, place: Place) -> None:
         ["training-pool", "active", "16", "6", "10", "2"],
         ["default", "active", "4", "0", "4", "2"],
     ]
-    assert "inference-pool: 4 of 4 free GPUs are on nodes that take no pods (node-3 faulty)" in found.err
+    unavailable = "4 of 4 free GPUs are on nodes that take no pods (node-3 faulty)"
+    assert f"inference-pool: {unavailable}" in found.err
+    described = facts(place.anywhere("describe", "pool", "inference-pool").out)
+    assert described["GPUs"] == f"4 in all, 0 used, 4 free; {unavailable}"
     assert "default: 4 of 4 free GPUs are on nodes that take no pods (node-4 maintaining)" in found.err
     assert place.anywhere(verb, "pools", "-o", "name").out.split()[-1] == "pool/default"
 

@@ -12,6 +12,7 @@ from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.completion_callbacks import complete_pool
 from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, reading_options
 from gpuctl.cli.output.amounts import format_count
+from gpuctl.cli.output.unavailable_gpus import unavailable_gpus
 from gpuctl.usecases.queries.pool_queries import PoolView, describe_pool
 from gpuctl.usecases.queries.read_context import ReadContext
 
@@ -38,8 +39,8 @@ def _show(_: ReadContext, view: PoolView) -> None:
     gpus = f"{pool.gpu_total} in all"
     if pool.gpu_used is not None:
         gpus += f", {pool.gpu_used} used, {pool.gpu_free} free"
-    if pool.gpu_unavailable:
-        gpus += f" ({pool.gpu_unavailable} of them on nodes that take no pods)"
+    if unavailable := unavailable_gpus(view):
+        gpus += f"; {unavailable}"
     facts = [
         ("Name", pool.name),
         ("Description", pool.description or ""),

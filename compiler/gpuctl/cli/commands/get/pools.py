@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -11,8 +10,8 @@ from gpuctl.cli.commands.get.listing import ListEntry, show_list, strip_kinds
 from gpuctl.cli.options.completion_callbacks import complete_pool
 from gpuctl.cli.options.reading_options import ListOptions, ReadingOptions, list_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_count
-from gpuctl.language.display_text import first_few
-from gpuctl.usecases.queries.pool_queries import PoolView, list_pools
+from gpuctl.cli.output.unavailable_gpus import unavailable_gpus
+from gpuctl.usecases.queries.pool_queries import list_pools
 
 HEADERS = ("POOL NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "NODE COUNT")
 WIDE = ("GPU TYPE", "MAX JOBS", "MAX GPU PER JOB", "DESCRIPTION")
@@ -64,19 +63,7 @@ def command(
 
         show_list(output_form, answer, HEADERS, WIDE, entries, "There are no pools.")
         if output_form.output in ("table", "wide"):
-            for note in unavailable_gpu_notes(pools):
-                read_context.scope.note(note)
+            for view in pools:
+                if unavailable := unavailable_gpus(view):
+                    read_context.scope.note(f"{view.pool.name}: {unavailable}")
     return 0
-
-
-def unavailable_gpu_notes(pools: Sequence[PoolView]) -> list[str]:
-    """Return notes on free GPUs that are on nodes which take no pods."""
-    notes = []
-    for pool, nodes in pools:
-        if pool.gpu_unavailable:
-            idle = [f"{node.name} {node.status}" for node in nodes if node.status != "active" and node.gpu_free]
-            notes.append(
-                f"{pool.name}: {pool.gpu_unavailable} of {pool.gpu_free} free GPUs are on nodes that take no pods "
-                f"({first_few(idle, 5)})"
-            )
-    return notes
