@@ -116,7 +116,7 @@ def _introduction(words: Words) -> str:
     blank."""
 
     def translated(found: re.Match[str]) -> str:
-        english = _flowed(found["text"])
+        english = " ".join(found["text"].split())
         text = words(english)
         return found["mark"] + (found["text"] if words is str else text)
 
@@ -156,11 +156,6 @@ def _type(entry: FieldEntry, documented: dict[type[Block], str], words: Words) -
         return text
     heading = documented.setdefault(entry.inner, _heading(entry))
     return re.sub(r"\bblocks?\b|配置块", lambda match: f"[{match[0]}](#{_anchor(heading)})", text, count=1)
-
-
-def _flowed(text: str) -> str:
-    """Return a docstring on one line."""
-    return " ".join(text.split())
 
 
 def _heading(entry: FieldEntry) -> str:
