@@ -19,6 +19,9 @@ from gpuctl.kube.configuration import connect, open_session
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key
+from gpuctl.usecases.service import service_client
+from gpuctl.usecases.service.saved_logins import SavedLogin
+from gpuctl.usecases.service.service_client import ServiceClient, ServiceRefusal
 
 KEY = Key("Job", "default", "train")
 
@@ -68,6 +71,34 @@ def test_retries_of_429_stay_within_the_patience(
         with pytest.raises(ApiError):
             session.get(KEY)
     assert now <= api_requests.PATIENCE
+
+
+@pytest.mark.parametrize(("seconds", "waits"), [("2", [2.0, 2.0]), ("9", []), ("soon", [0.25, 0.5])])
+def test_service_client_waits_as_long_as_a_busy_service_asks(
+    monkeypatch: pytest.MonkeyPatch, seconds: str, waits: list[float]
+) -> None:
+    """A time beyond its patience ends the retries at once."""
+    now, slept = 0.0, list[float]()
+    busy = SimpleNamespace(status=429, data=b'{"error": "TooManyRequests"}', headers={"Retry-After": seconds})
+    answers = [busy, busy, SimpleNamespace(status=200, data=b'{"allowed": true}', headers={})]
+
+    def sleep(wait: float) -> None:
+        nonlocal now
+        now += wait
+        slept.append(wait)
+
+    client = ServiceClient(SavedLogin("http://127.0.0.1:9", "token"))
+    send = SimpleNamespace(send=lambda *_, **__: answers.pop(0), close=lambda: None)
+    monkeypatch.setattr(service_client, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+    monkeypatch.setattr("random.random", lambda: 0.5)
+    monkeypatch.setattr(client, "_transport", send)
+    if waits:
+        assert client.request("GET", "/jobs") == {"allowed": True}
+    else:
+        with pytest.raises(ServiceRefusal) as caught:
+            client.request("GET", "/jobs")
+        assert client.is_busy(caught.value)
+    assert slept == waits
 
 
 def test_unreachable_server_fails_before_half_the_patience(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,10 +202,15 @@ def if_allowed(read: Callable[[], _T], otherwise: _D) -> _T | _D:
         raise
 
 
+def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds of a response's ``Retry-After``; None without a number."""
+    value = headers.get("Retry-After")
+    return float(value) if value is not None and re.fullmatch(r"[0-9]{1,9}", value) else None
+
+
 def api_error(status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
     """Return the error for an error response: a Status, or a page of a load balancer."""
-    retry_after = headers.get("Retry-After")
-    seconds = float(retry_after) if retry_after is not None and re.fullmatch(r"[0-9]{1,9}", retry_after) else None
+    seconds = seconds_to_wait(headers)
     try:
         value: Any = json.loads(body)
     except (ValueError, RecursionError):

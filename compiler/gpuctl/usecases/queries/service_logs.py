@@ -215,8 +215,7 @@ class FollowedServiceLogs:
         try:
             self._reply = self._open_again()
         except ClusterError as error:
-            busy = isinstance(error, ServiceRefusal) and error.status == 429
-            if not busy and not self._service.is_away(error):
+            if not self._service.is_busy(error) and not self._service.is_away(error):
                 raise
             self._away = error
             return None

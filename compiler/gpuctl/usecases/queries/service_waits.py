@@ -171,7 +171,7 @@ def _patiently(service: ServiceClient, ask: Callable[[], Value], tell: Callable[
         try:
             return ask()
         except (ConnectionFailed, ServiceRefusal) as error:
-            busy = isinstance(error, ServiceRefusal) and error.status == 429
+            busy = service.is_busy(error)
             over = clock.is_over if busy else not service.is_away(error) or time.monotonic() > end
             if over:
                 raise

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
-from gpuctl.kube.api_errors import ClusterError, ConfigurationError, ConnectionFailed
+from gpuctl.kube.api_errors import ClusterError, ConfigurationError, ConnectionFailed, seconds_to_wait
 from gpuctl.kube.backoff import jittered
 from gpuctl.kube.credentials import Credential, StaticCredential, bearer
 from gpuctl.kube.http_client import Reply
@@ -34,6 +34,7 @@ PATIENCE = 6.0
 OUTAGE_PATIENCE = 60.0
 """Seconds for which waits and followed logs retry a service that does not respond: it may be replaced."""
 _PAGE = 100
+_BUSY = 429
 _AWAY = frozenset({502, 503, 504})
 """Statuses of a service that is shutting down, and of a proxy whose backend is missing."""
 
@@ -114,10 +115,11 @@ class ServiceClient:
         end, pause = time.monotonic() + PATIENCE, 0.25
         while True:
             response = self._send(method, path, body, within, query)
-            if response.status != 429 or time.monotonic() + pause > end:
+            wait = max(jittered(pause), seconds_to_wait(response.headers) or 0.0)
+            if response.status != _BUSY or time.monotonic() + wait > end:
                 return self._read(response)
-            # 429: nothing was done.
-            time.sleep(jittered(pause))
+            # Nothing was done.
+            time.sleep(wait)
             pause = min(2 * pause, 1.0)
 
     @contextmanager
@@ -147,6 +149,10 @@ class ServiceClient:
             return reply
         self._read(Response(reply.status, reply.headers, reply.refusal()))
         raise self.not_a_service("did not return a log")
+
+    def is_busy(self, error: ClusterError) -> bool:
+        """Return True if the service had no time for the request and did nothing."""
+        return isinstance(error, ServiceRefusal) and error.status == _BUSY
 
     def is_away(self, error: ClusterError) -> bool:
         """Return True if the service may be back soon: it is being replaced, or the connection failed."""
