@@ -162,19 +162,21 @@ class Comparison:
                 sides = sides.by_key(live)
             self._foreign(wanted, live, sides, path)
             return self.mapping({} if wanted is ABSENT else wanted, live, sides, path, key)
-        is_list = isinstance(live, list) and (wanted is ABSENT or isinstance(wanted, list))
-        if is_list:
+        if isinstance(live, list) and (wanted is ABSENT or isinstance(wanted, list)):
             lists = [[] if wanted is ABSENT else wanted, live]
             names = list_identities(key, *lists)
             if names is not None:
                 self._foreign(wanted, live, sides, path)
                 return self.items(key, lists, names, sides, path)
-        is_kept = is_list and key in _GROWING and not sides.was_ours and is_ours and all(one in live for one in wanted)
-        if not is_ours or is_kept:
-            self._foreign(wanted, live, sides, path)
-            self._foreign_items(key, wanted, live, sides, path)
-            return live
-        if is_list:
+        if is_ours:
+            return self._whole(key, wanted, live, sides, path)
+        return self._not_ours(key, wanted, live, sides, path)
+
+    def _whole(self, key: str, wanted: Any, live: Any, sides: FieldOwnership, path: str) -> Any:
+        """Compare two values that have a single owner, and return the one to send."""
+        if isinstance(wanted, list) and isinstance(live, list):
+            if key in _GROWING and not sides.was_ours and all(item in live for item in wanted):
+                return self._not_ours(key, wanted, live, sides, path)
             self._atomic(wanted, live, sides, path)
         elif same_scalar(key, wanted, live):
             return live
@@ -184,16 +186,21 @@ class Comparison:
             self.conflicts[path] = sides.others
         return wanted
 
+    def _not_ours(self, key: str, wanted: Any, live: Any, sides: FieldOwnership, path: str) -> Any:
+        """Add what other managers hold of a value, and return it."""
+        self._foreign(wanted, live, sides, path)
+        self._foreign_items(key, wanted, live, sides, path)
+        return live
+
     def items(
         self, key: str, lists: list[list[Any]], names: tuple[list[Any], ...], sides: FieldOwnership, path: str
     ) -> list[Any]:
         """Match the items of the wanted and the live list by their names, and compare each pair."""
         found = dict(zip(names[1], lists[1], strict=True))
-        stated = list_identities(key, sides.stated) if isinstance(sides.stated, list) else None
-        said = dict(zip(stated[0], sides.stated, strict=True)) if stated is not None else {}
+        stated = _items_by_name(key, sides.stated)
         merged, coming, is_ours = dict(found), set(names[0]), sides.is_ours(path)
         for name, item in zip(names[0], lists[0], strict=True):
-            where, ours = f"{path}[{name[0]}]", ALL if sides.stated is ALL else said.get(name, ABSENT)
+            where, ours = f"{path}[{name[0]}]", ALL if sides.stated is ALL else stated.get(name, ABSENT)
             if name in found:
                 merged[name] = self.mapping(item, found[name], sides.of(found[name], ours), where)
             elif is_ours:
@@ -202,26 +209,27 @@ class Comparison:
                 # update too.
                 if ours is not ABSENT:
                     merged[name] = item
-        for name, item in found.items() if sides.held else ():
-            if name in coming:
-                continue
-            below, where = sides.of(item, ABSENT), f"{path}[{name[0]}]"
-            if below.was_ours:
-                self.outcomes.append(FieldOutcome(where, item, None))
-                _put(merged, name, _without_ours("", item, below))
-                continue
-            holders = tuple(name for name, tree in below.held.items() if not tree or "." in tree)
-            if holders:
-                self.outcomes.append(FieldOutcome(where, item, None, holders))
-            rest = {name: tree for name, tree in below.held.items() if name not in holders}
-            self.mapping({}, item, FieldOwnership(rest, ABSENT), where)
-        if key in _ORDERED and is_ours:
-            order = [name for name in found if name in coming]
-            if order != [name for name in names[0] if name in found]:
-                have, want = ([name[0] for name in one] for one in (order, names[0]))
-                self.outcomes.append(FieldOutcome(f"{path} (order)", have, want))
+        for name, item in found.items():
+            if name not in coming and sides.held:
+                _put(merged, name, self._other_item(item, sides.of(item, ABSENT), f"{path}[{name[0]}]"))
+        order = [name for name in found if name in coming]
+        if key in _ORDERED and is_ours and order != [name for name in names[0] if name in found]:
+            have, want = ([name[0] for name in one] for one in (order, names[0]))
+            self.outcomes.append(FieldOutcome(f"{path} (order)", have, want))
         there = [name for name in found if name in merged]
         return [merged[name] for name in _in_order(key, there, [name for name in names[0] if name in merged])]
+
+    def _other_item(self, item: Object, sides: FieldOwnership, path: str) -> Any:
+        """Compare an item that only the live list has, and return what remains of it."""
+        if sides.was_ours:
+            self.outcomes.append(FieldOutcome(path, item, None))
+            return _without_ours("", item, sides)
+        holders = tuple(name for name, tree in sides.held.items() if not tree or "." in tree)
+        if holders:
+            self.outcomes.append(FieldOutcome(path, item, None, holders))
+        rest = {name: tree for name, tree in sides.held.items() if name not in holders}
+        self.mapping({}, item, FieldOwnership(rest, ABSENT), path)
+        return item
 
     def _atomic(self, wanted: list[Any], live: list[Any], sides: FieldOwnership, path: str) -> None:
         """Compare lists that have a single owner, as a whole."""
@@ -263,6 +271,12 @@ def _put(merged: dict[Any, Any], key: Any, value: Any) -> None:
         merged.pop(key, None)
     else:
         merged[key] = value
+
+
+def _items_by_name(key: str, items: Any) -> dict[Any, Any]:
+    """Return the items of a list by their names; empty if they have none, or it is not a list."""
+    names = list_identities(key, items) if isinstance(items, list) else None
+    return dict(zip(names[0], items, strict=True)) if names is not None else {}
 
 
 def _without_ours(key: str, live: Any, sides: FieldOwnership) -> Any:
