@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from gpuctl.apply.plan.decision_inputs import (
     DecisionOptions,
@@ -35,41 +35,48 @@ from gpuctl.objects.workload_state import end_state
 def workload_step(
     target: Target, live: Object, options: DecisionOptions, compared: Comparison, knowledge: WorkloadFacts
 ) -> Step:
-    kind = target.key.kind
-    known = options.keys.hash in annotations_of(live)
+    """Return the step that makes a live workload the wanted one.
+
+    A patch changes what can change while its pods run; anything else is a rolling update or a replacement.
+    """
+    kind, desired = target.key.kind, target.desired
     changes, metadata = compared.changes, metadata_changes(compared, options)
-    if is_waiting(live, options.keys):
-        if prerequisites_of(live, options.keys.after) != prerequisites_of(target.desired, options.keys.after):
-            return replacement(target, live, options, [*changes, *metadata], say("waits for other jobs"), knowledge)
-    else:
-        # Kueue's webhook refuses to add a gate.
-        metadata = [change for change in metadata if steps_of(change.path)[-1] != ADMISSION_GATES]
+    waits = is_waiting(live, options.keys)
+    if waits and prerequisites_of(live, options.keys.after) != prerequisites_of(desired, options.keys.after):
+        return replacement(target, live, options, [*changes, *metadata], say("waits for other jobs"), knowledge)
+    # Kueue's webhook refuses to add a gate, and to change some labels.
+    refused = set() if waits else {ADMISSION_GATES}
+    queue = _lasting_queue(desired, live)
+    is_other_queue = queue is not None and not is_defaulted(live, desired)
+    moves = is_other_queue and _may_move(live, options)
+    fixed = {QUEUE_LABEL: queue} if queue is not None and not moves else {}
+    fixed |= _lasting_priority(desired, live)
+    metadata = [change for change in metadata if steps_of(change.path)[-1] not in refused | fixed.keys()]
+    as_is = target._replace(desired=_with_labels(desired, fixed)) if fixed else target
     in_place = ("spec.replicas",) if kind in SERVICES else in_place_paths(live)
-    if end_state(live) and all(change.path in in_place or is_pod_metadata(change.path) for change in changes):
-        # Only `gpuctl rerun` creates pods from this template again, and it uses the object's own labels and
-        # annotations.
-        changes = [change for change in changes if not is_pod_metadata(change.path)]
-    queue = _lasting_queue(target.desired, live)
-    settled = queue is None or is_defaulted(live, target.desired)
-    moves = [change for change in metadata if steps_of(change.path)[-1] == QUEUE_LABEL]
-    stays = settled or not _may_move(live, options)
-    fixed = {QUEUE_LABEL: queue} if queue is not None and stays else {}
-    fixed |= _lasting_priority(target.desired, live)
-    as_is = target
-    if fixed:
-        as_is = target._replace(desired=_with_labels(target.desired, fixed))
-        metadata = [change for change in metadata if steps_of(change.path)[-1] not in fixed]
-    if stays and all(change.path in in_place for change in changes):
+    changes = _effective(changes, live, in_place)
+    if not moves and all(change.path in in_place for change in changes):
         # A new gpuctl version alone is not written.
         if not changes and all(change.path.endswith(f"[{options.keys.lowered_by}]") for change in metadata):
             step = Step("unchanged", target.key, live=live, desired=as_is.desired, title=target.title)
-            return _hint(step, live, None if settled else queue)
-        return _patch_step(as_is, live, options, changes, metadata, known)
-    shown = [*changes, *without_records(metadata, options)]
-    if options.rolling and kind in SERVICES and stays and not (kind == "StatefulSet" and queue_of(live)):
-        # Kueue's webhook refuses another queue, and another pod of a StatefulSet.
-        return _rolling_step(as_is, live, options, without_records(metadata, options), knowledge)
-    return replacement(target, live, options, shown, reason_of(changes or moves), knowledge)
+            return _hint(step, live, queue if is_other_queue else None)
+        return _patch_step(as_is, live, options, changes, metadata)
+    shown = without_records(metadata, options)
+    # Kueue's webhook refuses another queue, and another pod of a StatefulSet.
+    if options.rolling and kind in SERVICES and not moves and not (kind == "StatefulSet" and queue_of(live)):
+        return _rolling_step(as_is, live, options, shown, knowledge)
+    differing = changes or [change for change in metadata if steps_of(change.path)[-1] == QUEUE_LABEL]
+    return replacement(target, live, options, [*changes, *shown], reason_of(differing), knowledge)
+
+
+def _effective(changes: list[FieldOutcome], live: Object, in_place: Collection[str]) -> list[FieldOutcome]:
+    """Return the changes without those that have no effect after the job has ended.
+
+    Only `gpuctl rerun` creates pods from its template again, and it uses the object's own labels and annotations.
+    """
+    if end_state(live) and all(change.path in in_place or is_pod_metadata(change.path) for change in changes):
+        return [change for change in changes if not is_pod_metadata(change.path)]
+    return changes
 
 
 def _hint(step: Step, live: Object, queue: str | None) -> Step:
@@ -128,8 +135,8 @@ def _patch_step(
     options: DecisionOptions,
     changes: list[FieldOutcome],
     metadata: list[FieldOutcome],
-    known: bool,
 ) -> Step:
+    known = options.keys.hash in annotations_of(live)
     patch: Object = {"metadata": {"uid": live["metadata"]["uid"]}}
     carried = with_carried_fields(target, live, options, again=False)
     keep_released(carried, live, options.keys)
