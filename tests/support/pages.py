@@ -63,10 +63,11 @@ def prose(document: str) -> str:
 
 
 def rows(document: str, heading: str) -> list[list[str]]:
-    """The cells of the first table below a heading."""
+    """The cells of the tables below a heading, without their heads."""
     section = prose(document).partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    table = [line for line in section.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table[2:]]
+    tables = re.findall(r"(?m)^\|.*\n\|[-|: ]+\n((?:\|.*\n?)*)", section)
+    lines = [line for table in tables for line in table.splitlines()]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
 
 
 def assert_output(shown: str, real: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from support.pages import ROOT, rows
 
 SOURCES = {"gpuctl_server": ROOT / "server", "gpuctl_usage": ROOT / "server", "sdk": ROOT}
 """Source directories by the first part of a path; other paths are in gpuctl itself."""
-TABLE = rows("CONTRIBUTING.md", "Where to look")
+FILES = re.compile(r"`([\w./-]+\.(?:py|go|js|yaml))`")
+DEFINED = re.compile(r"(?m)^(?:export default function|export function|type) (\w+)")
+"""Definitions in Go and JavaScript."""
+TABLES = rows("CONTRIBUTING.md", "Where to look")
 
 
 def source_of(path: str) -> Path:
@@ -33,21 +37,25 @@ def names_in(path: str) -> set[str]:
     return found
 
 
-def test_table_answers_at_least_twenty_questions() -> None:
-    assert len({what for what, _, _ in TABLE}) >= 20
+def test_rows_have_one_topic_and_few_files() -> None:
+    topics = [what for what, _, _ in TABLES]
+    assert len(topics) > 200
+    assert [what for what in topics if ";" in what] == []
+    assert [topic for topic, number in Counter(topics).items() if number > 1] == []
+    assert [what for what, where, _ in TABLES if len(FILES.findall(where)) > 2] == []
 
 
-@pytest.mark.parametrize(("what", "where", "begin"), TABLE)
+@pytest.mark.parametrize(("what", "where", "begin"), TABLES)
 def test_named_files_and_functions_exist(what: str, where: str, begin: str) -> None:
-    files = re.findall(r"`([^`]+\.py)`", where)
-    # A file without a directory is in the directory of the first file.
-    paths = [name if "/" in name else f"{files[0].rpartition('/')[0]}/{name}".lstrip("/") for name in files]
+    paths = FILES.findall(where)
     assert paths
-    there = {name for path in paths for name in names_in(path)}
-    wanted = re.findall(r"`(\w+)`", begin)
+    texts = {path: source_of(path).read_text(encoding="utf-8") for path in paths}
+    wanted = set(re.findall(r"`(\w+)`", begin))
     assert wanted
-    assert set(wanted) <= there, what
-    text = "".join(source_of(path).read_text(encoding="utf-8") for path in paths)
+    found = {name for path in paths if path.endswith(".py") for name in names_in(path)}
+    found |= {word for path, text in texts.items() if not path.endswith(".py") for word in DEFINED.findall(text)}
+    assert wanted <= found, what
+    text = "".join(texts.values())
     assert [code for code in re.findall(r"GPU\d{3}", what) if f'"{code}"' not in text] == []
 
 
