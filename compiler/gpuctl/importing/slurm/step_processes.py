@@ -1,4 +1,4 @@
-"""How the processes of a step start in a pod: by a launcher of the script, or by torchrun."""
+"""The start of a step's processes in a pod: by a launcher of the script, or by torchrun."""
 
 from __future__ import annotations
 
