@@ -36,7 +36,7 @@ class _Lane:
     """A group of steps in their order.
 
     :param left: steps that have not been started.
-    :param started: the last started step; None if there is none to wait for.
+    :param started: the last started step; None if the next one need not wait.
     :param finished_at: the time at which that step finished, by the monotonic clock; None while it is in progress.
     """
 
