@@ -12,9 +12,10 @@ from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.import_values import Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.sbatch_options import OF_CONTAINERS, SlurmOption
-from gpuctl.importing.slurm.slurm_values import ArrayRange, array_of, duration_of, normal_path
+from gpuctl.importing.slurm.slurm_values import ArrayRange, array_of, duration_of
 from gpuctl.language.checkpoint_block import Signal
 from gpuctl.language.names import is_dns_label, is_env_name
+from gpuctl.language.path_fields import normal_path
 from gpuctl.language.settings import DEFAULT_PRIORITIES
 from gpuctl.objects.durations import MAX_CHECKPOINT_SECONDS
 

@@ -51,11 +51,11 @@ from gpuctl.importing.slurm.launcher_options import set_by_gpuctl
 from gpuctl.importing.slurm.script_edits import as_argument, tidy_script
 from gpuctl.importing.slurm.script_lines import NO_HOSTS, ScriptLines
 from gpuctl.importing.slurm.shell_values import Value, constant_of, word_value, words_of
-from gpuctl.importing.slurm.slurm_values import normal_path
 from gpuctl.importing.slurm.slurm_variables import Replaced, lists_own_gpus
 from gpuctl.importing.slurm.srun_options import SrunOptions, setting_of_step
 from gpuctl.importing.slurm.step_processes import remove_launcher_options
 from gpuctl.importing.slurm.text_places import VariableUses, end_of_document
+from gpuctl.language.path_fields import normal_path
 
 _NEVER_IN_DOCUMENT = frozenset({"IFS", "PS1", "BASH_ENV", "HOME", "PWD", "SHELL"})
 

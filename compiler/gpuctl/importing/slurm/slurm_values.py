@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from typing import NamedTuple
 
@@ -89,8 +88,3 @@ def array_of(text: str) -> ArrayRange | None:
             return None
         indices.update(range(first, last + 1, step))
     return ArrayRange(sorted(indices), int(match[2]) if match[2] else None)
-
-
-def normal_path(path: str) -> str:
-    """Return an absolute path without repeated slashes, `.` and `..`."""
-    return posixpath.normpath(re.sub("//+", "/", path))

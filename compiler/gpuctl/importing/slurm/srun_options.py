@@ -12,7 +12,8 @@ from gpuctl.importing.import_values import REASONS, Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.job_options import DROPPED
 from gpuctl.importing.slurm.sbatch_options import OPTION_NAMES, SlurmOption
-from gpuctl.importing.slurm.slurm_values import gpus_of_gres, normal_path
+from gpuctl.importing.slurm.slurm_values import gpus_of_gres
+from gpuctl.language.path_fields import normal_path
 
 _SUPERFLUOUS = {
     **dict.fromkeys(("label", "unbuffered"), "`gpuctl logs` prints lines of all pods with their names"),
