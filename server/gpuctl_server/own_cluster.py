@@ -1,4 +1,4 @@
-"""The platform's name for the cluster of the service, and rejection of documents that belong to other clusters."""
+"""The service's own cluster: the one to compile documents for, and the rejection of those of other clusters."""
 
 from __future__ import annotations
 
