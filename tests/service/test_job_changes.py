@@ -366,8 +366,9 @@ def test_deletion_names_the_claims_that_stay_and_the_jobs_that_wait(served: Serv
     first = training("first", code={"local": "./src"}, storage={"workdirs": [{"path": "/data", "pvc": claim}]})
     place.apply(first, training("second", job={"after": ["first"]}))
     assert any("-code-" in name for name in place.names())
-    job = served.until("/jobs/first", lambda value: True, namespace=place.namespace)["jobId"]
-    gone = served.call("DELETE", f"/jobs/{job}")
+    # The service may see the pods before the job.
+    served.until("/jobs/first/details", lambda value: value["uid"] is not None, namespace=place.namespace)
+    gone = served.call("DELETE", "/jobs/first", params={"namespace": place.namespace})
     claim_stays, waits = gone["notes"]
     assert claim_stays.startswith(f"the claim stays with the data: lab in {place.namespace}")
     assert waits == f"second in {place.namespace} waits for first, and would not start"
