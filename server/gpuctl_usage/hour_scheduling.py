@@ -117,6 +117,8 @@ class HourRoller:
         """
         try:
             return self._roll(start, now, even_if_less)
+        except CollectionInterrupted:
+            return False
         except DatabaseProblem:
             # The inputs are unchanged: retry soon.
             self._not_before[start] = now + _RETRY_SOON
@@ -134,25 +136,11 @@ class HourRoller:
         known = self._states.get(start)
         changes = self._database.late_changes(self._cluster)
         earlier = self._database.measurements(self._cluster, start)
-        measured: Sequence[GpuSeries] | None
-        try:
-            measured = self._measured(first, start + seconds, now)
-        except CollectionInterrupted:
+        measured, lost = self._merged(start, earlier, self._measured(start, first, seconds, now), even_if_less)
+        may_improve = now < start + HOUR + GIVE_UP_AFTER
+        if measured is None and known is not None and known.coverage and may_improve:
+            # The stored hour has measurements, and this one would have none.
             return False
-        except PrometheusProblem as error:
-            self._health.unanswered += 1
-            LOG.warning(
-                "the measurements of an hour cannot be read",
-                extra={"hour": format_timestamp(start), "problem": str(error)},
-            )
-            if earlier is None and known is not None and known.coverage and now < start + HOUR + GIVE_UP_AFTER:
-                return False
-            measured, even_if_less = None, False
-        lost: Sequence[MissingMeasurements] = ()
-        if earlier is not None:
-            combined = merge_measurements(earlier, measured or [], start, reach(self._interval))
-            lost = () if measured is None else combined.lost
-            measured = measured if even_if_less else combined.series
         rolled = self._rolled(start, first, seconds, measured or [])
         coverage = quotients.coverage(rolled.sums[CLUSTER])
         found = log_discrepancies(rolled, "the ledger of an hour does not close")
@@ -160,10 +148,11 @@ class HourRoller:
             # The measurements are no longer stored: the hour is replaced as a whole or not at all.
             before = self._database.rolled_up(self._cluster, start, start + HOUR)
             lost = [item for hour in before for item in find_reduced_coverage(hour, rolled)]
-        self._log_missing_measurements(start, lost, even_if_less)
-        if known is not None and earlier is None and lost and not even_if_less:
-            self._states[start] = known._replace(provisional=now < start + HOUR + GIVE_UP_AFTER)
-            self._database.set_hour_provisional(self._cluster, start, self._states[start].provisional)
+        is_replaced = even_if_less and measured is not None
+        self._log_missing_measurements(start, lost, is_replaced)
+        if known is not None and earlier is None and lost and not is_replaced:
+            self._states[start] = known._replace(provisional=may_improve)
+            self._database.set_hour_provisional(self._cluster, start, may_improve)
             return False
         provisional = not (over and self._is_settled(start, coverage, now))
         is_new = earlier is None or known is None or rolled.digest != known.digest
@@ -196,7 +185,7 @@ class HourRoller:
             until += HOUR
         self._health.rolled_until = float(until)
 
-    def _log_missing_measurements(self, start: int, lost: Sequence[MissingMeasurements], even_if_less: bool) -> None:
+    def _log_missing_measurements(self, start: int, lost: Sequence[MissingMeasurements], is_replaced: bool) -> None:
         """Log the measurements of an hour that Prometheus has lost, once for each amount."""
         amount = round(sum(item.gpu_s for item in lost) / HOUR, 2)
         if lost and self._lost.get(start) != amount:
@@ -207,7 +196,7 @@ class HourRoller:
             LOG.warning(
                 "hour %s: Prometheus has lost %s GPU-hours of stored measurements, of %s%s: %s",
                 *(format_timestamp(start), f"{amount:g}", ", ".join(places[:_MAX_LOGGED]), more),
-                "the stored measurements are replaced" if even_if_less else "the stored measurements are kept",
+                "the stored measurements are replaced" if is_replaced else "the stored measurements are kept",
                 extra={"hour": format_timestamp(start), "gpu_hours": amount},
             )
 
@@ -216,7 +205,36 @@ class HourRoller:
         # labels are by then.
         return self._database.holdings(self._cluster, first, end + reach(self._interval))
 
-    def _measured(self, first: float, end: float, now: float) -> list[GpuSeries]:
+    def _merged(
+        self, start: int, earlier: list[GpuSeries] | None, measured: list[GpuSeries] | None, even_if_less: bool
+    ) -> tuple[Sequence[GpuSeries] | None, Sequence[MissingMeasurements]]:
+        """Return the measurements to roll up for an hour, and the stored ones that Prometheus has lost.
+
+        :param earlier: the stored measurements; None if they are deleted.
+        :param measured: those of Prometheus; None if it does not answer. Without both the result is None, too.
+        """
+        if earlier is None:
+            return measured, ()
+        combined = merge_measurements(earlier, measured or [], start, reach(self._interval))
+        if measured is None:
+            return combined.series, ()
+        return measured if even_if_less else combined.series, combined.lost
+
+    def _measured(self, start: int, first: float, seconds: float, now: float) -> list[GpuSeries] | None:
+        """Return the measurements that Prometheus has of an hour; None if it does not answer."""
+        try:
+            return self._read_measurements(first, start + seconds, now)
+        except CollectionInterrupted:
+            raise
+        except PrometheusProblem as error:
+            self._health.unanswered += 1
+            LOG.warning(
+                "the measurements of an hour cannot be read",
+                extra={"hour": format_timestamp(start), "problem": str(error)},
+            )
+            return None
+
+    def _read_measurements(self, first: float, end: float, now: float) -> list[GpuSeries]:
         held = self._held(first, end)
         if self._samples is None or not held:
             return []
