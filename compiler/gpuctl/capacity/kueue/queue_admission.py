@@ -131,14 +131,8 @@ class _Builder:
         self._guessed: set[str] = set()
 
     def build(self) -> QueueAdmission:
-        replaced = {
-            id(item)
-            for obj, _ in self._named.values()
-            for item in self._lists["workloads"]
-            if is_workload_of(obj, item)
-        }
         for item in self._lists["workloads"]:
-            if id(item) in replaced:
+            if any(is_workload_of(obj, item) for obj, _ in self._named.values()):
                 held = (item.get("admission") or {}).get("clusterQueue")
                 self._freed.update([self._state.roots[held]] if held in self._state.roots else [])
             else:
@@ -152,28 +146,37 @@ class _Builder:
         loose = self._roots_with_unknown_usage(statuses.values())
         found = {}
         for root, jobs in coming.items():
-            part, unknown_order = self._state.part(root), self._unknown_order(root)
-            own = simulate_admission(part, jobs, retries_waiting=root in self._freed, ordered=not unknown_order)
-            combining = {
-                job.number
-                for job in (*part.waiting, *jobs)
-                if combines_flavors(job, part.rules[job.queue]) and not own.run.is_admitted(job.number)
-            }
-            is_loose = root in loose or bool(combining)
-            found[root] = own._replace(holds_in_every_order=False, decided={}) if is_loose else own
-            for job in jobs:
-                unknown_reason = unknown_order if job.number not in own.decided else ""
-                pods = self._demands[job.number].pods if job.kind == "Deployment" else 1
-                if pods > 1 and not is_same_in_parts(job, own, part.rules[job.queue]):
-                    unknown_reason = say(_EACH_POD)
-                unknown_reason = say(_COMBINES) if job.number in combining else unknown_reason
-                if unknown_reason and not statuses[job.number].refusal:
-                    statuses[job.number] = QueuedJobStatus(statuses[job.number].path, unknown_reason=unknown_reason)
+            found[root] = self._admit(root, jobs, statuses, is_loose=root in loose)
         holding = {job.number: self._workloads[job.number] for job in self._state.holding}
         unready = frozenset(number for number, item in holding.items() if not item.get("ready"))
         return QueueAdmission(
             statuses, found, self._state, self._workloads, self._checks.flavors, self._checks.configuration, unready
         )
+
+    def _admit(
+        self, root: str, jobs: Sequence[QueuedJob], statuses: dict[int, QueuedJobStatus], *, is_loose: bool
+    ) -> QueueOutcome:
+        """Simulate the admission of the jobs below a root, and set the statuses of those whose admission is unknown.
+
+        :param is_loose: the usage of the quota is unknown, so that no result is certain.
+        """
+        part, unknown_order = self._state.part(root), self._unknown_order(root)
+        outcome = simulate_admission(part, jobs, retries_waiting=root in self._freed, ordered=not unknown_order)
+        combining = {
+            job.number
+            for job in (*part.waiting, *jobs)
+            if combines_flavors(job, part.rules[job.queue]) and not outcome.run.is_admitted(job.number)
+        }
+        for job in jobs:
+            comes_in_parts = job.kind == "Deployment" and self._demands[job.number].pods > 1
+            unknown_reason = "" if job.number in outcome.decided else unknown_order
+            if job.number in combining:
+                unknown_reason = say(_COMBINES)
+            elif comes_in_parts and not is_same_in_parts(job, outcome, part.rules[job.queue]):
+                unknown_reason = say(_EACH_POD)
+            if unknown_reason and not statuses[job.number].refusal:
+                statuses[job.number] = QueuedJobStatus(statuses[job.number].path, unknown_reason=unknown_reason)
+        return outcome._replace(holds_in_every_order=False, decided={}) if is_loose or combining else outcome
 
     def _add(self, item: Object) -> None:
         """Add a Workload of the cluster."""
@@ -235,16 +238,17 @@ class _Builder:
         return "" if refusal else str(queue["name"])
 
     def _status(self, number: int, obj: Object, name: str) -> QueuedJobStatus:
-        demand = self._demands[number]
+        """Return the status of a job by the name of its queue, "" if it names none."""
+        namespace = self._demands[number].namespace
         if not name:
             suspends = say("Kueue suspends jobs without a queue (manageJobsWithoutQueueName)")
             return QueuedJobStatus(QueuePath(""), unknown_reason=suspends)
-        local = self._checks.local.get((demand.namespace, name))
+        local = self._checks.local.get((namespace, name))
         if local is None:
             what = (
                 say("is how gpuctl holds a job back")
                 if name.endswith(_HELD)
-                else say("does not exist in {namespace}", namespace=demand.namespace)
+                else say("does not exist in {namespace}", namespace=namespace)
             )
             return QueuedJobStatus(
                 QueuePath(name),
@@ -259,6 +263,11 @@ class _Builder:
                 cluster_queue=path.cluster_queue,
             )
             return QueuedJobStatus(path, refusal=message)
+        return self._status_in(path, number, obj, local, queue)
+
+    def _status_in(self, path: QueuePath, number: int, obj: Object, local: Object, queue: Object) -> QueuedJobStatus:
+        """Return the status of a job in an existing ClusterQueue."""
+        demand = self._demands[number]
         refusal, unsure = self._checks.queue_refusal(local, queue, demand.namespace)
         if refusal:
             return QueuedJobStatus(path, refusal=say("{queue} {refusal}", queue=path, refusal=refusal))
@@ -307,14 +316,12 @@ class _Builder:
             in_turn=demand.in_turn,
         )
         if refused:
-            without_flavors = replace(job, pod_sets=tuple(part.without_flavors(rules) for part in sets))
-            return QueuedJobStatus(
-                path,
-                refusal=say("{queue} does not admit it: {reason}", queue=path, reason=refused),
-                job=without_flavors if rules.is_strict else None,
-            )
-        if is_never_admitted(self._state, job):
+            refusal = say("{queue} does not admit it: {reason}", queue=path, reason=refused)
+            job = replace(job, pod_sets=tuple(part.without_flavors(rules) for part in sets))
+        elif is_never_admitted(self._state, job):
             refusal = never_admitted_message(path, job, rules, self._state)
+        if refusal:
+            # Other jobs wait behind it in a strict queue.
             return QueuedJobStatus(path, refusal=refusal, job=job if rules.is_strict else None)
         if self._checks.topologies(queue) or self._checks.asks_in_vain(obj, queue):
             return QueuedJobStatus(path, unknown_reason=say(_BY_TOPOLOGY))
