@@ -73,7 +73,8 @@ def _suggestion(name: str) -> str:
         return COMMAND_HINTS[name.lower()]
     from gpuctl.language.spelling import nearest
 
-    close = nearest(name, COMMANDS)
+    # `migrate` is not `create`: a command that is suggested may change a cluster.
+    close = nearest(name, COMMANDS, cutoff=0.65)
     return f"Did you mean `{PROGRAM} {close}`?" if close else f"`{PROGRAM} --help` lists the commands."
 
 
