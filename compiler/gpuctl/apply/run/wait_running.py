@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan
@@ -11,7 +11,7 @@ from gpuctl.apply.run.prerequisite_release import Releaser, WaitingTraining
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.kube.reflector import Reflector, WatchedList
+from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
 from gpuctl.language.sentences import say
@@ -85,31 +85,22 @@ def _wait(
 ) -> None:
     waiting = dict.fromkeys(awaited(plan))
     behind: dict[Key, str] = {}
-    lists = {WatchedList(key.kind, key.namespace, OURS) for key in waiting}
     releaser = Releaser(session, keys, _namespaces_with_prerequisites(plan, keys))
-    lists |= releaser.watched
+    lists = {WatchedList(key.kind, key.namespace, OURS) for key in waiting} | releaser.watched
     unread = len(lists)
     seen: dict[Key, Object] = {}
     reflector = Reflector(session, lists)
     reflector.start()
     try:
         for event in reflector.events(_TICK) if waiting else ():
-            heard: Iterable[Key] = ()
-            if event is not None and event.type != "LISTED":
+            is_listed = event is not None and event.type == "LISTED"
+            if event is not None and not is_listed:
                 releaser.note(event)
             held = {} if unread else releaser.release(waiting)
-            if event is not None and event.type == "LISTED":
+            if is_listed:
                 unread -= 1
-                heard = [] if unread else list(waiting)
-            elif event is not None and (key := key_of(event.object)) in waiting:
-                seen.pop(key, None)
-                if event.type != "DELETED":
-                    seen[key] = event.object
-                heard = [] if unread else [key]
-            elif event is None and not unread:
-                # An object without gpuctl's label is not in the list, so it is read by itself.
-                heard = [key for key in waiting if key not in seen]
-            for key in heard:
+            due = _due(event, waiting, seen)
+            for key in due if not unread else ():
                 try:
                     has_come = _is_done(session, key, seen.get(key), held.get(key), keys, plan, explain)
                 except NotRunning as error:
@@ -119,19 +110,43 @@ def _wait(
                 if has_come:
                     del waiting[key]
             if waiting and time.monotonic() > limit.deadline:
-                if not limit.each:
-                    raise late(list(waiting), plan, limit.timeout, explain(next(iter(waiting))))
-                behind.update({key: late([key], plan, limit.timeout, explain(key)).message for key in waiting})
+                behind.update(_late_reasons(list(waiting), plan, limit, explain))
                 waiting.clear()
             if not waiting:
-                if behind:
-                    raise NotRunning("\n".join(behind.values()), plan, late=behind)
-                return
+                break
             if not unread:
                 left = sorted({name for training in held.values() for name in training.left})
                 tell(waiting_for(list(waiting)) + (f", after {first_few(left)}" if left else ""))
     finally:
         reflector.stop()
+    if behind:
+        raise NotRunning("\n".join(behind.values()), plan, late=behind)
+
+
+def _due(event: Event | None, waiting: Mapping[Key, None], seen: dict[Key, Object]) -> list[Key]:
+    """Return the awaited workloads that an event concerns, and keep its object in ``seen``."""
+    if event is None:
+        # An object without gpuctl's label is not in the list, so it is read by itself.
+        return [key for key in waiting if key not in seen]
+    if event.type == "LISTED":
+        return list(waiting)
+    key = key_of(event.object)
+    if key not in waiting:
+        return []
+    seen.pop(key, None)
+    if event.type != "DELETED":
+        seen[key] = event.object
+    return [key]
+
+
+def _late_reasons(waiting: list[Key], plan: Plan, limit: _WaitLimit, explain: Callable[[Key], str]) -> dict[Key, str]:
+    """Return why each workload did not start in time.
+
+    :raises NotRunning: not all are waited for: the first explains all.
+    """
+    if not limit.each:
+        raise late(waiting, plan, limit.timeout, explain(waiting[0]))
+    return {key: late([key], plan, limit.timeout, explain(key)).message for key in waiting}
 
 
 def _namespaces_with_prerequisites(plan: Plan, keys: Records) -> set[str]:
