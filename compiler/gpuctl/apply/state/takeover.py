@@ -69,34 +69,33 @@ def claim(live: Object, claims: Claims) -> Claimed:
     """
     entries = copy.deepcopy(live["metadata"].get("managedFields")) or [_entry(UNKNOWN, "Update", live, fields_of(live))]
     operation = "Update" if live["kind"] in POSTED else "Apply"
-    version = live["apiVersion"]
-    comparable = [entry for entry in entries if entry.get("apiVersion") == version and not entry.get("subresource")]
-    own_key = (MANAGER, operation)
-    mine = next((entry for entry in comparable if (entry.get("manager"), entry.get("operation")) == own_key), None)
+    comparable = [entry for entry in entries if _is_comparable(entry, live)]
+    mine = next((entry for entry in comparable if entry.get("operation") == operation and _is_own(entry)), None)
     others = [entry for entry in comparable if entry is not mine]
     own = mine["fieldsV1"] if mine is not None and operation == "Apply" else None
     changed = [(_manager(entry), place) for entry in others for place in _changed_since(entry, live, claims)]
     kept = {place.path: manager for manager, place in changed}
-    taken: list[Tree] = []
-    times = [""]
-    for entry in others:
-        bases = [base for base in claims.bases if not base.of_tools or is_tool(_manager(entry))]
-        for base in bases or [AppliedVersion({})]:
-            places = _Place(live, base.object, claims.wanted, own=own)
-            tree = _take(entry.get("fieldsV1") or {}, places, base.is_last, kept)
-            if tree:
-                taken.append(tree)
-                times.append(str(entry.get("time") or ""))
+    taken = [(entry, tree) for entry in others for tree in _take(entry, live, claims, own, kept)]
     if not taken and not kept:
         return Claimed(live, {}, {})
+    trees = [tree for _, tree in taken]
     if mine is None:
-        mine = _entry(MANAGER, operation, live, {}, max(times))
+        last = max((str(entry.get("time") or "") for entry, _ in taken), default="")
+        mine = _entry(MANAGER, operation, live, {}, last)
         entries.append(mine)
-    mine["fieldsV1"] = union([mine.get("fieldsV1") or {}, *taken])
+    mine["fieldsV1"] = union([mine.get("fieldsV1") or {}, *trees])
     for _, place in changed:
         _move(place.chain, mine["fieldsV1"], {})
     entries = [entry for entry in entries if entry.get("fieldsV1")]
-    return Claimed({**live, "metadata": {**live["metadata"], "managedFields": entries}}, union(taken), kept)
+    return Claimed({**live, "metadata": {**live["metadata"], "managedFields": entries}}, union(trees), kept)
+
+
+def _is_comparable(entry: Object, live: Object) -> bool:
+    return entry.get("apiVersion") == live["apiVersion"] and not entry.get("subresource")
+
+
+def _is_own(entry: Object) -> bool:
+    return bool(entry.get("manager") == MANAGER)
 
 
 def _manager(entry: Object) -> str:
@@ -106,20 +105,24 @@ def _manager(entry: Object) -> str:
 def _changed_since(entry: Object, live: Object, claims: Claims) -> Iterator[_Place]:
     """Yield what another manager has changed since the last document stated it, and the new one does not state."""
     for base in claims.bases:
-        if not base.is_last or entry.get("manager") == MANAGER:
+        if not base.is_last or _is_own(entry):
             continue
         for place in _Place(live, base.object, claims.wanted).leaves(entry.get("fieldsV1") or {}):
             if place.base is not ABSENT and place.wanted is ABSENT and not _is_same(place):
                 yield place.unit
 
 
-def _take(fields: Tree, places: _Place, is_last: bool, kept: Mapping[str, str]) -> Tree:
-    """Move the fields that are gpuctl's out of those of another manager, and return them."""
-    taken: Tree = {}
-    for place in list(places.leaves(fields)):
-        if _is_ours(place, is_last) and not any(is_within(place.path, path) for path in kept):
-            _move(place.unit.chain, fields, taken)
-    return taken
+def _take(entry: Object, live: Object, claims: Claims, own: Tree | None, kept: Mapping[str, str]) -> Iterator[Tree]:
+    """Move the fields that are gpuctl's out of another manager's entry, and yield them, one tree for each base."""
+    fields = entry.get("fieldsV1") or {}
+    bases = [base for base in claims.bases if not base.of_tools or is_tool(_manager(entry))]
+    for base in bases or [AppliedVersion({})]:
+        taken: Tree = {}
+        for place in list(_Place(live, base.object, claims.wanted, own=own).leaves(fields)):
+            if _is_ours(place, base.is_last) and not any(is_within(place.path, path) for path in kept):
+                _move(place.unit.chain, fields, taken)
+        if taken:
+            yield taken
 
 
 def _entry(manager: str, operation: str, live: Object, fields: Tree, time: str = "") -> Object:
