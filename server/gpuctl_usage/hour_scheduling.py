@@ -208,10 +208,10 @@ class HourRoller:
     def _merged(
         self, start: int, earlier: list[GpuSeries] | None, measured: list[GpuSeries] | None, even_if_less: bool
     ) -> tuple[Sequence[GpuSeries] | None, Sequence[MissingMeasurements]]:
-        """Return the measurements to roll up for an hour, and the stored ones that Prometheus has lost.
+        """Return the measurements to roll up (None without any), and the stored ones that Prometheus has lost.
 
         :param earlier: the stored measurements; None if they are deleted.
-        :param measured: those of Prometheus; None if it does not answer. Without both the result is None, too.
+        :param measured: the measurements in Prometheus; None if it does not answer.
         """
         if earlier is None:
             return measured, ()
