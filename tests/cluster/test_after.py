@@ -86,8 +86,9 @@ def test_failed_prerequisite_holds_a_job_until_it_has_run_again(place: Place) ->
     assert status(place, "train") == ("DependencyFailed", "prepare has failed, and this waits until it succeeds")
     waited = place.gpuctl("wait", "train", "--for=done", code=1)
     assert "training/train cannot start: prepare has failed" in waited.out + waited.err
-    refused = place.apply(*documents[1:], flags=("--wait",), code=1)
-    assert f"job.batch/train in {place.namespace} cannot start: prepare has failed" in refused.err
+    for _ in range(2):
+        refused = place.apply(*documents[1:], flags=("--wait", "--timeout=30s"), code=1)
+        assert f"job.batch/train in {place.namespace} cannot start: prepare has failed" in refused.err
     place.running("cleanup")
     explained = place.gpuctl("why", "train", "-o", "json", code=None).value
     assert why(place, "train") == "dependency-failed"

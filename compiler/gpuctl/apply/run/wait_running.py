@@ -96,10 +96,12 @@ def _wait(
             is_listed = event is not None and event.type == "LISTED"
             if event is not None and not is_listed:
                 releaser.note(event)
-            held = {} if unread else releaser.release(waiting)
             if is_listed:
                 unread -= 1
+            held = {} if unread else releaser.release(waiting)
             due = _due(event, waiting, seen)
+            # A prerequisite may have ended long ago, or end without an event of the training that waits for it.
+            due += [key for key, training in held.items() if training.unmet and key not in due]
             for key in due if not unread else ():
                 try:
                     has_come = _is_done(session, key, seen.get(key), held.get(key), keys, plan, explain)
