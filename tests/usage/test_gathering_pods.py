@@ -245,6 +245,22 @@ def test_pod_deleted_in_an_outage_ends_when_last_seen() -> None:
     assert (found["late"].end, found["late"].ending) == (T0 + 60, EndReason.LAST_SEEN)
 
 
+def test_pod_and_node_deleted_in_an_outage_are_both_removed() -> None:
+    """The node's deletion is received before all is listed, and ends the holding; nothing else is heard of the pod."""
+    intervals = OpenIntervals(WEIGHTS, T0 + 50)
+    held = Holding("u1", "a", "p", WorkloadKey("a", "Pod", "p", "u1"), "n1", 1, "unknown", {}, {}, T0, T0, None)
+    intervals.restore([held], [])
+    intervals.put_node(node(), T0 + 200)
+    intervals.drop_node("n1", T0 + 210)
+    intervals.all_listed(T0 + 220)
+    [found] = intervals.take().holdings
+    assert (found.end, found.ending) == (T0 + 210, EndReason.DELETED)
+    # A node of this name that comes later has none of its pods.
+    intervals.put_node(node(), T0 + 300)
+    assert intervals.open_pods() == []
+    assert intervals.take().holdings == []
+
+
 def test_labels_of_workload_then_pod_then_namespace() -> None:
     intervals = intervals_of_one_node()
     intervals.put_namespace(

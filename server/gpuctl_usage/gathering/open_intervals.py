@@ -45,7 +45,7 @@ class OpenIntervals:
     def restore(self, holdings: Iterable[Holding], capacities: Iterable[Capacity]) -> None:
         """Load the intervals that were open when an earlier collector ended."""
         for holding in holdings:
-            self._pods[holding.pod_uid] = TrackedPod(open=holding)
+            self._pods[holding.pod_uid] = TrackedPod(open=holding, node=holding.node)
             self._nodes.setdefault(holding.node, TrackedNode()).pods.add(holding.pod_uid)
         for capacity in capacities:
             self._nodes.setdefault(capacity.node, TrackedNode()).open = capacity
@@ -111,6 +111,7 @@ class OpenIntervals:
         before, pod.facts = pod.facts, facts
         self._belong(pod, belonging)
         if facts.node:
+            pod.node = facts.node
             self._nodes.setdefault(facts.node, TrackedNode()).pods.add(facts.uid)
         self._renew(pod, at, change_time(before, facts))
 
@@ -137,11 +138,8 @@ class OpenIntervals:
             self._renew(pod, at, change_time(before, facts))
         del self._pods[uid]
         if pod.open is not None:
-            node = pod.open.node
             self._finish(pod, at, at, ending)
-            self._leave(node, uid, at)
-        elif pod.facts is not None:
-            self._leave(pod.facts.node, uid, at)
+        self._leave(pod.node, uid, at)
 
     def open_pods(self) -> list[PodFacts]:
         """Return the pods that hold GPUs."""

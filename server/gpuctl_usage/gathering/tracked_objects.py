@@ -41,6 +41,7 @@ class Changes(NamedTuple):
 class TrackedPod:
     """A pod with its open holding.
 
+    :param node: the name of its node; "" if it has none yet.
     :param over: True after it has ended; ``unsized``: its share of a card has an unknown size; ``crowded``: the shares
         of its node exceed the cards.
     :param not_before: a new holding begins then at the earliest.
@@ -49,6 +50,7 @@ class TrackedPod:
     facts: PodFacts | None = None
     belonging: Belonging | None = None
     open: Holding | None = None
+    node: str = ""
     over: bool = False
     unsized: bool = False
     crowded: bool = False
