@@ -127,9 +127,14 @@ KINDS = (
 def cluster_state(plane: ControlPlane) -> dict[str, str]:
     """Return everything that a write of gpuctl could change and no controller changes, by kind, namespace and name."""
     found = {}
+    namespaces = plane.requests.call("GET", RESOURCES["Namespace"].path())["items"]
+    # Those of earlier tests are still being deleted.
+    leaving = {obj["metadata"]["name"] for obj in namespaces if obj["metadata"].get("deletionTimestamp")}
     for kind in KINDS:
         for obj in plane.requests.call("GET", RESOURCES[kind].path())["items"]:
             metadata = obj["metadata"]
+            if metadata.get("namespace") in leaving or (kind == "Namespace" and metadata["name"] in leaving):
+                continue
             if kind == "Lease" and metadata.get("namespace") in ("kube-system", "kube-node-lease"):
                 continue
             told = {key: metadata.get(key) for key in ("uid", "labels", "annotations", "deletionTimestamp")}
