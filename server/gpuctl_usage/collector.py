@@ -163,8 +163,8 @@ class Collector:
             hour = self._site.roller.due(now)
             if hour is not None:
                 self._guarded(lambda: self._roll(hour, now))
-            elif (day := self._site.days.due(now)) is not None:
-                self._guarded(lambda: self._site.days.roll(day))
+            else:
+                self._guarded(lambda: self._roll_day(now))
         elif self._pruning or self._is_due("prune", _PRUNE_EVERY):
             self._guarded(lambda: self._prune(now))
 
@@ -174,6 +174,11 @@ class Collector:
             return False
         self._times[what] = now
         return True
+
+    def _roll_day(self, now: float) -> None:
+        day = self._site.days.due(now)
+        if day is not None:
+            self._site.days.roll(day)
 
     def _guarded(self, act: object) -> None:
         assert callable(act)
@@ -227,7 +232,8 @@ class Collector:
         self._listed.add(kind)
         if not self._ready:
             return
-        for facts, heard_at in self._waiting.values():
+        # In the order in which they began to hold GPUs, as a node's capacity may follow from what its pods hold.
+        for facts, heard_at in sorted(self._waiting.values(), key=lambda item: item[0].scheduled or item[0].created):
             self._intervals.put_pod(facts, self._owners.of(facts), heard_at)
         self._waiting.clear()
         self._intervals.all_listed(at)

@@ -261,6 +261,28 @@ def test_pod_and_node_deleted_in_an_outage_are_both_removed() -> None:
     assert intervals.take().holdings == []
 
 
+def test_node_has_one_open_capacity_after_an_older_change() -> None:
+    """The device plugin fails while 6 of 8 GPUs are held; then the deletion of a pod is received late, by a relist."""
+    intervals = OpenIntervals(WEIGHTS)
+    intervals.put_node(node(), T0)
+    for number in range(6):
+        obj = pod()
+        obj["metadata"] |= {"uid": f"u{number}", "name": f"p{number}"}
+        own = facts(obj)
+        intervals.put_pod(own, bare(own), T0 + 10)
+    intervals.all_listed(T0 + 20)
+    rows = {(one.node, one.start): one for one in intervals.take().capacities}
+    intervals.put_node(node(allocatable={"nvidia.com/gpu": "0"}), T0 + 600)
+    intervals.drop_pod("u0", T0 + 550, EndReason.LAST_SEEN)
+    rows |= {(one.node, one.start): one for one in intervals.take().capacities}
+    assert [one.gpus for one in rows.values() if one.end is None] == [5]
+    for number in range(1, 6):
+        intervals.drop_pod(f"u{number}", T0 + 700)
+    intervals.drop_node("n1", T0 + 800)
+    rows |= {(one.node, one.start): one for one in intervals.take().capacities}
+    assert [one for one in rows.values() if one.end is None] == []
+
+
 def test_labels_of_workload_then_pod_then_namespace() -> None:
     intervals = intervals_of_one_node()
     intervals.put_namespace(

@@ -230,3 +230,18 @@ def test_metrics_of_old_and_new_exporters(tmp_path: Path) -> None:
     assert node.obs_gpu_s == pytest.approx(0.75 * HOUR)
     moment = take_snapshot(BEGIN + 300, pods, [], five_minutes)
     assert {item.workload.name: item.utilization for item in moment.workloads} == percents(found[DETECT])
+
+
+def test_pod_of_the_same_name_with_a_whole_card_before() -> None:
+    """The whole card of the first pod says nothing about the values of the second one, which shares its card."""
+    first = pod("web")._replace(pod_uid="a", gpus=1.0, end=BEGIN + 600)
+    second = pod("web")._replace(pod_uid="b", start=BEGIN + 900, started=BEGIN + 900)
+    beside = pod("other")._replace(start=BEGIN + 900, started=BEGIN + 900)
+    first, second = (
+        one._replace(workload=WorkloadKey("a", "Pod", uid, uid)) for one, uid in ((first, "a"), (second, "b"))
+    )
+    late = [time for time in TIMES if time > 900]
+    samples = [series("web", 20.0, times=[time for time in TIMES if time <= 600]), series("web", 20.0, times=late)]
+    found = of_pods(rolled([first, second, beside], [*samples, series("other", 40.0, times=late)]))
+    assert avg_utilization(found["a"]) == pytest.approx(20)
+    assert avg_utilization(found["b"]) == pytest.approx(80)

@@ -256,7 +256,7 @@ class OpenIntervals:
         moment = min(max(at if written is None else written, start), at)
         if self._known_until is not None and not self._listed:
             moment = max(moment, min(self._known_until, at))
-        return moment
+        return max(moment, start)
 
     def _share(self, pod: TrackedPod, facts: PodFacts, units: Mapping[str, float]) -> float | None:
         """Return the GPUs that a pod holds; None if unknown. A share that does not fit beside the others is unknown,
@@ -361,7 +361,9 @@ class OpenIntervals:
         if own < facts.capacity:
             own = max(own, min(facts.capacity, held))
         # Claimed GPUs exist even if the ResourceSlices cannot be read.
-        return own + max(self._devices.get(facts.name, 0.0), claimed)
+        total = own + max(self._devices.get(facts.name, 0.0), claimed)
+        # Until all pods are listed, it is not known which of them hold claimed GPUs.
+        return total if self._listed else max(total, held + claimed)
 
     def _state(self, node: TrackedNode, facts: NodeFacts) -> CapacityState:
         """Return a node's state. Until all pods are listed, an unsized node stays unsized."""

@@ -125,12 +125,14 @@ def observe(
             one.clipped.holding.gpus >= len(tracks) for one in ours
         ):
             # If the pod has the card to itself, both kinds of metrics are equal.
-            tracks = [track._replace(process_flags=None) for track in tracks]
-        stretches = [_stretches(track, reach, ours) for track in tracks]
+            read = [track._replace(process_flags=None) for track in tracks]
+        else:
+            read = list(tracks)
+        stretches = [_stretches(track, reach, ours) for track in read]
         pieces = list(_pieces([one for one in stretches if len(one.ends)]))
         for number, clipped in enumerate(alike):
             if pieces and clipped.overlaps and clipped.holding.pod_uid == uid:
-                yield number, _observed(clipped, pieces, _samples(seconds, clipped, ours, tracks))
+                yield number, _observed(clipped, pieces, _samples(seconds, clipped, ours, read))
 
 
 def count_unowned_samples(seconds: float, alike: Sequence[ClippedHolding], tracks: Sequence[SampleSeries]) -> int:
