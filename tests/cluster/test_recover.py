@@ -532,6 +532,22 @@ def test_pruned_job_is_not_recovered(place: Place, session: Session, form: str) 
     assert place.gpuctl("recover").err == "Nothing to recover.\n"
 
 
+def test_pruned_job_is_not_offered_for_recovery_beside_another(place: Place, session: Session) -> None:
+    """The killed apply had deleted two jobs; the document of one was removed, and the plan creates the other."""
+    (directory := place.directory / "jobs").mkdir()
+    for name in ("a", "b"):
+        place.file(training(name, resources=SMALL), name=f"jobs/{name}.yaml")
+    arguments = ("apply", "-f", str(directory), "--set", "jobs", "--prune", "--yes")
+    place.gpuctl(*arguments)
+    journals.write(session, [*new_image_entries(place, "a"), *new_image_entries(place, "b")], KEYS)
+    (directory / "a.yaml").unlink()
+    delete_jobs(place, "a", "b")
+    applied = place.gpuctl(*arguments)
+    assert "`gpuctl recover`" not in applied.err
+    assert place.names() & {"Job/a", "Job/b"} == {"Job/b"}
+    assert place.gpuctl("recover").err == "Nothing to recover.\n"
+
+
 @pytest.mark.slow
 def test_autoscaler_of_a_deleted_job_is_not_recovered(place: Place, session: Session) -> None:
     """The killed apply had deleted the autoscaler first; it is not created again for a job that is being deleted."""

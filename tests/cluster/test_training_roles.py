@@ -82,6 +82,9 @@ def test_roles_run_and_count_in_their_own_pools(queue_place: Place) -> None:
         place.apply(limited | {"quota": {"maxGpuPerJob": 3}})
         refused = place.apply(document, code=None)
         assert "asks for 4 GPUs in all; pool roles-gpu allows 3 per job" in refused.err
+        nightly = training("nightly", schedule="0 2 29 2 *", resources={"pool": "roles-gpu", "gpu": 4})
+        refused = place.apply(nightly, code=None)
+        assert "training/nightly: asks for 4 GPUs in all; pool roles-gpu allows 3 per job" in refused.err
         place.apply(limited | {"quota": {"maxJobs": 1}})
         place.apply(document, flags=("--wait", "--timeout", "60"))
         rows = place.gpuctl("get", "jobs", "-o", "json", "--pool", "roles-cpu").value["items"]

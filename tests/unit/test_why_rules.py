@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ from gpuctl.language.masking import redact
 from gpuctl.language.sentences import Translation, say, set_translation
 from gpuctl.language.translation_files import chinese_sentences
 from gpuctl.objects.durations import rough_duration
+from gpuctl.objects.role_jobs import REPLICATED_JOB_LABEL
+from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.jobs.event_rows import of_job
 from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.why import log_diagnosis as log
+from gpuctl.reading.why.crashes import INDEX
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.explanation import explain
 from gpuctl.reading.why.finding import CAUSES
@@ -359,6 +363,46 @@ def with_pod_status(evidence: Evidence, **status: Any) -> Evidence:
     pods = json.loads(json.dumps(evidence.job.pods))
     pods[0]["status"].update(status)
     return replace(evidence, job=replace(evidence.job, pods=pods))
+
+
+def test_crash_in_a_role_is_not_hidden_by_another_role() -> None:
+    """The pods of each role are numbered from 0."""
+    found = recorded_evidence("application-error")
+    pods = []
+    for name, reason in (("actor", "Error"), ("reward", "Completed")):
+        pod = json.loads(json.dumps(found.job.pods[0]))
+        pod["metadata"] |= {"name": f"cuda-{name}-0", "uid": name}
+        pod["metadata"]["labels"] |= {REPLICATED_JOB_LABEL: name, INDEX: "0"}
+        if reason == "Completed":
+            pod["status"]["phase"] = "Succeeded"
+            pod["status"]["containerStatuses"][0]["state"]["terminated"] |= {"exitCode": 0, "reason": reason}
+        pods.append(pod)
+    answer = explain(replace(found, job=replace(found.job, pods=pods)))
+    assert (answer.finding.cause, answer.finding.pod) == ("application-error", "cuda-actor-0")
+
+
+@pytest.mark.parametrize(
+    ("status", "cause"),
+    [
+        ({}, "unknown"),
+        # It waited for GPUs before.
+        ({"startTime": 10}, "starting"),
+        ({"initContainerStatuses": [{"name": "download", "state": {"running": {}}}]}, "starting"),
+        ({"initContainerStatuses": [{"name": "sidecar", "state": {"running": {}}}]}, "unknown"),
+    ],
+    ids=["in setup for long", "just placed", "its init container runs", "only its sidecar runs"],
+)
+def test_pod_in_setup_is_starting_while_it_makes_progress(status: dict[str, Any], cause: str) -> None:
+    found = recorded_evidence("image-slow")
+    pods = json.loads(json.dumps(found.job.pods[:1]))
+    pods[0]["spec"]["initContainers"] = [{"name": "download"}, {"name": "sidecar", "restartPolicy": "Always"}]
+    ages = {"startTime": 3000, **status}
+    pods[0]["status"].update(
+        {**status, "startTime": format_timestamp(found.now - timedelta(seconds=ages["startTime"]))}
+    )
+    pods[0]["metadata"]["creationTimestamp"] = format_timestamp(found.now - timedelta(seconds=3600))
+    answer = explain(replace(found, events=[], job=replace(found.job, pods=pods)))
+    assert answer.finding.cause == cause
 
 
 def test_cause_is_not_listed_as_ruled_out() -> None:

@@ -31,4 +31,6 @@ def is_up(obj: Object) -> bool:
     wanted = int(spec.get("replicas", 1))
     current = int(status.get("observedGeneration") or 0) >= int(obj["metadata"].get("generation") or 0)
     updated = int(status.get("updatedReplicas") or 0)
-    return current and updated >= wanted and int(status.get("readyReplicas") or 0) >= wanted
+    # Ready pods may be of the former revision; `kubectl rollout status` waits for them to go, too.
+    is_rolled = updated >= max(wanted, int(status.get("replicas") or 0))
+    return current and is_rolled and int(status.get("readyReplicas") or 0) >= wanted

@@ -21,6 +21,7 @@ from gpuctl.objects.companion_names import DATA_KEY, config_map_name
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.role_jobs import pools_of
+from gpuctl.objects.scheduled_jobs import is_scheduled, run_of
 from gpuctl.objects.workload_state import end_state
 
 
@@ -33,7 +34,7 @@ def check_pool_limits(
     """
     steps = list(steps)
     coming = [step for step in steps if step.key.kind in WORKLOADS and step.action in ("create", "replace", "update")]
-    coming = [step for step in coming if step.method in ("post", "put") and step.desired is not None]
+    coming = [step for step in coming if step.method in ("post", "put", "apply") and step.desired is not None]
     pools: dict[str, list[Step]] = {}
     for step in coming:
         for pool in pools_of(step.desired, keys.pool) if step.desired is not None else ():
@@ -86,7 +87,9 @@ def _over(
     for step in jobs:
         assert step.desired is not None
         total = 0
-        for template, pods in pod_templates(step.desired):
+        # The runs of a schedule are created by its controller, which knows no pools.
+        job = run_of(step.desired) if is_scheduled(step.desired) else step.desired
+        for template, pods in pod_templates(job):
             if labels_of(template).get(keys.pool) != pool:
                 continue
             requests = pod_requests(template["spec"])

@@ -65,7 +65,7 @@ def keep_expired(session: Session, plan: Plan, steps: dict[Key, Step], request: 
             own = [secret for secret in secrets if job_of_secret(secret, request.keys) == name]
             past = next((one for one in read_history(own, name, request.keys) if one.invalid_reason is None), None)
             if past is not None:
-                _decide(plan, steps, step, past, request)
+                _decide(session, plan, steps, step, past, request)
 
 
 def _ttl(step: Step) -> int | None:
@@ -81,7 +81,9 @@ def _history(session: Session, namespace: str, names: list[str], label: str) -> 
     return session.list_objects(RESOURCES["Secret"], namespace, labels=labels)[0]
 
 
-def _decide(plan: Plan, steps: dict[Key, Step], step: Step, past: PastDocument, request: ApplyRequest) -> None:
+def _decide(
+    session: Session, plan: Plan, steps: dict[Key, Step], step: Step, past: PastDocument, request: ApplyRequest
+) -> None:
     """Keep a training if its ttl has presumably removed it.
 
     :param past: the document that was applied last.
@@ -92,7 +94,7 @@ def _decide(plan: Plan, steps: dict[Key, Step], step: Step, past: PastDocument, 
     if embedded is None or past.deleted or not _is_same_run(step.key, document, past.document, request.settings):
         return
     ttl = parse_duration(str((past.document.get("job") or {}).get("ttl"))) or _ttl(step) or 0
-    if _seconds_since(past.when) < ttl:
+    if _seconds_since(past.when, session) < ttl:
         # Removed before its ttl, so not by Kubernetes.
         return
     if credentials or past.masked:
@@ -145,10 +147,10 @@ def _essence(document: dict[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in document.items() if key != "placement"}, "job": job}
 
 
-def _seconds_since(when: str) -> float:
-    """Return the seconds since a time of the API server (RFC 3339); -1 if it is invalid."""
+def _seconds_since(when: str, session: Session) -> float:
+    """Return the seconds since a time of the API server (RFC 3339), by its clock; -1 if it is invalid."""
     try:
         then = parse_timestamp(when)
     except ValueError:
         return -1
-    return (datetime.now(timezone.utc) - then).total_seconds()
+    return (datetime.now(timezone.utc) - then).total_seconds() + session.clock_ahead()

@@ -178,7 +178,8 @@ def remove_finished_journals(
     left = [item for item in left if item.id in {mine.id for mine in pending.journals}]
     if not left:
         return
-    recovery_plan = plan_recovery(session, keys, left)
+    exclusions = RecoveryExclusions(unwanted=pending.recovery_plan.exclusions.unwanted)
+    recovery_plan = plan_recovery(session, keys, left, exclusions)
     if not recovery_plan.created and not recovery_plan.problems:
         result = recovery.recover(session, keys, recovery_plan, timeout=timeout, wait=wait, tell=lambda text: None)
         if not result.failed and not result.problems:

@@ -322,7 +322,7 @@ class _Wait:
         if condition == "done" and workload["kind"] in SERVICES:
             text = say("{job} serves until it is deleted: it is never done", job=title)
             return self._outcome(item, "never", text, status)
-        if ended or self._holds(workload, item.job):
+        if ended or _has_reached(self._condition, workload, item.job.of_newest_run(), self._keys):
             text = say("{job} {state}", job=title, state=say(_WORDS["done" if ended else condition]))
             return self._outcome(item, "met", text, status)
         return None
@@ -337,18 +337,15 @@ class _Wait:
             item.prerequisites, item.read_prerequisites_at = item.job.prerequisites, time.monotonic()
         item.job.prerequisites = item.prerequisites
 
-    def _holds(self, workload: Object, job: Job) -> bool:
-        if self._condition == STARTED:
-            return has_started(workload, self._keys)
-        return _holds(self._condition, workload, job)
-
     def _outcome(
         self, item: _Waited, outcome: Outcome, text: str, status: Status | None = None, cause: str = ""
     ) -> WaitResult:
         return WaitResult(item.name, item.job.identity, self._condition, outcome, text, status, cause)
 
 
-def _holds(condition: str, workload: Object, job: Job) -> bool:
+def _has_reached(condition: str, workload: Object, job: Job, keys: Records) -> bool:
+    if condition == STARTED:
+        return has_started(workload, keys)
     wanted = pods_to_start(workload)
     if condition == "done" or wanted == 0 or (workload.get("spec") or {}).get("suspend"):
         return False

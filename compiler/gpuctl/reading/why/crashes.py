@@ -12,6 +12,7 @@ from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.pod_specs import containers_of
 from gpuctl.objects.quantities import format_amount
+from gpuctl.objects.role_jobs import REPLICATED_JOB_LABEL
 from gpuctl.objects.workload_state import find_condition
 from gpuctl.reading.jobs.job_objects import INDEX
 from gpuctl.reading.jobs.pod_selection import select_container
@@ -49,13 +50,15 @@ def crashed(evidence: Evidence) -> Finding | None:
 
 
 def _latest(evidence: Evidence) -> list[Object]:
-    """Return the pods of the last attempt, one for each index."""
+    """Return the pods of the last attempt, one for each index of each role."""
     workload = evidence.job.workload
     single = workload is not None and workload["kind"] == "Job" and workload["spec"].get("parallelism", 1) == 1
-    found: dict[str, Object] = {}
+    found: dict[tuple[str, str], Object] = {}
     for pod in evidence.pods:
         if (pod.get("status") or {}).get("reason") not in _NOT_ITS_OWN:
-            found[labels_of(pod).get(INDEX) or ("" if single else pod["metadata"]["name"])] = pod
+            labels = labels_of(pod)
+            index = labels.get(INDEX) or ("" if single else pod["metadata"]["name"])
+            found[labels.get(REPLICATED_JOB_LABEL, ""), index] = pod
     return list(found.values())
 
 

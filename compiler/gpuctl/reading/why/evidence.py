@@ -219,8 +219,9 @@ def _snapshot(scope: Scope) -> Snapshot | None:
 
 
 def _nodes(scope: Scope, pods: Iterable[Object]) -> dict[str, Object | None]:
-    """Return the nodes of unfinished pods."""
-    placed = [node for pod in pods if not has_ended(pod) and (node := (pod.get("spec") or {}).get("nodeName"))]
+    """Return the nodes of unfinished pods, at most :data:`_NODES`; first those of pods that are not ready."""
+    unfinished = sorted((pod for pod in pods if not has_ended(pod)), key=is_ready)
+    placed = [node for pod in unfinished if (node := (pod.get("spec") or {}).get("nodeName"))]
     names = list(dict.fromkeys(placed))[:_NODES]
     return dict(_each(scope, [Key("Node", "", name) for name in names], say("whether they are ready is unknown")))
 

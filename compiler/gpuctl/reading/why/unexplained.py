@@ -68,7 +68,11 @@ def _progress(evidence: Evidence, pod: Object) -> Sentence | None:
             image = images[1] if len(images) > 1 else say("its image")
             since = evidence.since(event_time(pull))
             return say("has been pulling {image} on {node} for {duration}", image=image, node=name, duration=since)
-        if age > LOADING or _warned(evidence, pod):
+        placed = evidence.seconds_since(
+            status.get("startTime") or find_condition(pod, "PodScheduled").get("lastTransitionTime")
+        )
+        is_late = (age if placed is None else placed) > LOADING and not _runs_init_container(pod)
+        if is_late or _warned(evidence, pod):
             return None
         return say(
             "has been in setup on {node} for {duration} ({status})",
@@ -88,6 +92,13 @@ def _progress(evidence: Evidence, pod: Object) -> Sentence | None:
                 duration=rough_duration(seconds),
             )
     return None
+
+
+def _runs_init_container(pod: Object) -> bool:
+    """Return True if an init container runs that has to end: it may load for hours."""
+    ending = {item["name"] for item in pod["spec"].get("initContainers") or [] if item.get("restartPolicy") != "Always"}
+    statuses = pod["status"].get("initContainerStatuses") or []
+    return any(item["name"] in ending and "running" in (item.get("state") or {}) for item in statuses)
 
 
 def _startup(pod: Object) -> float:
