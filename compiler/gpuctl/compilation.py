@@ -13,7 +13,6 @@ from gpuctl.backend.lower import lower
 from gpuctl.backend.lowering_context import Context, GitOps, JobNames, Lowered, OutputOptions, PodSpecCheck, options_of
 from gpuctl.backend.pod_patches import check_own_patch
 from gpuctl.backend.schema_validation import VERSIONS, SchemaValidator, schema_validator
-from gpuctl.backend.shared_objects import EXISTING_NAMESPACES
 from gpuctl.frontend.diagnostics import UNREAD_CODES, Diagnostic, Severity, count, in_source_order, limited_per_file
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_variant import Variant
@@ -23,7 +22,7 @@ from gpuctl.frontend.partial_model import UnknownFieldRead
 from gpuctl.frontend.source import Source, collect
 from gpuctl.language.display_text import visible
 from gpuctl.language.masking import redact
-from gpuctl.language.names import SYSTEM_NAMESPACE, is_dns_label
+from gpuctl.language.names import KUBERNETES_NAMESPACES, SYSTEM_NAMESPACE, is_dns_label
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
@@ -267,7 +266,7 @@ def _notes_on_namespaces(loaded: Loaded, options: OutputOptions, lowered: Iterab
     if options.namespaces or not options.shared:
         return []
     told = {item.object["metadata"]["name"] for item in lowered if item.object["kind"] == "Namespace"}
-    told |= EXISTING_NAMESPACES
+    told |= KUBERNETES_NAMESPACES
     notes = []
     for document in loaded.documents:
         is_job = document.is_workload

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from gpuctl.kube.cluster_identity import address_mismatch
+from gpuctl.kube.cluster_identity import KUBE_SYSTEM, address_mismatch
 from gpuctl.kube.connection import Connection
 from gpuctl.language.platform_document import ClusterIdentity
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import Key
 from gpuctl_server.mirror.mirror import Mirror
-
-_SYSTEM = Key("Namespace", "", "kube-system")
 
 
 def cluster_name(platform: Settings, stated: str | None, connection: Connection, mirror: Mirror) -> str | None:
@@ -31,5 +28,5 @@ def _is_own(cluster: ClusterIdentity, stated: str | None, connection: Connection
     if cluster.uid is None:
         # A service in a pod has no context, and reaches the API server by an address that is only valid in the cluster.
         return not inside or stated is not None
-    system = mirror.find(_SYSTEM)
+    system = mirror.find(KUBE_SYSTEM)
     return system is not None and cluster.uid == system["metadata"]["uid"]

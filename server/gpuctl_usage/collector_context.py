@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.cluster_identity import KUBE_SYSTEM
 from gpuctl.kube.configuration import connect
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import Key
 from gpuctl.usecases.documents.compiling import read_platform
 from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.day_scheduling import DayRoller
@@ -64,7 +64,7 @@ def open_context(
         platform = read_platform(settings.platform).settings
         connection = connect(kubeconfig=settings.kubeconfig, context=settings.context)
         session = Session(connection, alone=True)
-        system = session.get_metadata(Key("Namespace", "", "kube-system"))
+        system = session.get_metadata(KUBE_SYSTEM)
     except InvalidDocuments as error:
         raise CannotCollect(f"the platform's settings have errors:\n{error}") from None
     except ClusterError as error:

@@ -154,7 +154,7 @@ def test_wait_fails_if_the_job_is_deleted(place: Place, proxy: Proxy, start: Sta
 def test_invalid_wait_options_are_refused(place: Place) -> None:
     assert "there is no job or pod nothing" in place.gpuctl("wait", "nothing", "--for=done", code=1).err
     assert "Missing option '--for'" in place.gpuctl("wait", "train", code=2).err
-    assert "`soon` is not a time" in place.gpuctl("wait", "train", "--for=done", "--timeout=soon", code=2).err
+    assert "`soon` is not a duration" in place.gpuctl("wait", "train", "--for=done", "--timeout=soon", code=2).err
 
 
 def test_wait_resumes_broken_watches(place: Place, proxy: Proxy, start: Start) -> None:

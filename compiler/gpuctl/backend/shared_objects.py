@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.object_metadata import metadata
-from gpuctl.language.names import SYSTEM_NAMESPACE
+from gpuctl.language.names import KUBERNETES_NAMESPACES, SYSTEM_NAMESPACE
 from gpuctl.language.settings import PriorityClass
 from gpuctl.objects.api_resources import RESOURCES, Object
 from gpuctl.objects.label_names import managed_labels
 
-# Namespaces that every cluster has.
-EXISTING_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 _API_VERSIONS = {"PriorityClass": "scheduling.k8s.io/v1", "Namespace": "v1", "Node": "v1"}
 
 
@@ -47,7 +45,7 @@ def workload_priority_class(context: Context, level: str) -> Object:
 
 def namespace(context: Context, name: str) -> Object | None:
     """Return a Namespace; None for one that every cluster has."""
-    if name in EXISTING_NAMESPACES:
+    if name in KUBERNETES_NAMESPACES:
         return None
     return {
         "apiVersion": _API_VERSIONS["Namespace"],

@@ -24,7 +24,7 @@ from gpuctl.cli.overview import COMMANDS, OVERVIEW
 from gpuctl.cli.unknown_commands import COMMAND_HINTS
 from gpuctl.release import __version__
 
-SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
+SUCCESS, FAILURE = 0, 1
 
 
 class CommandGroup(GroupWithOptionHints):
@@ -92,7 +92,9 @@ def cli(debug: bool) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line. Return its exit code: 0 success, 1 a negative result, 2 usage, 3 the cluster."""
+    """Run the command line. Return its exit code: 0 success, 1 a negative result, 2 usage, 3 the cluster, 70 a bug,
+    130 and 141 interrupted by Ctrl-C or a closed pipe.
+    """
     # A compile builds large trees that live until the end of the process: collecting them takes a tenth of its time.
     gc.freeze()
     gc.set_threshold(200_000, 50, 100)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document
+from gpuctl.language.names import KUBERNETES_NAMESPACES
 from gpuctl.language.quota_document import QuotaDocument, QuotaEntry
 from gpuctl.language.sentences import Template, say
 from gpuctl.language.settings import Settings
@@ -28,7 +29,7 @@ def check_quota(document: Document, model: QuotaDocument, settings: Settings) ->
     yield from _several_chips(document, model, settings)
     for name, entry in (model.users or model.namespace or {}).items():
         path: Path = (model.entries_key, name)
-        if name in ("kube-system", "kube-public", "kube-node-lease", "default"):
+        if name in KUBERNETES_NAMESPACES:
             message = say(
                 "a quota on the namespace `{name}` limits all users without a namespace of their own", name=name
             )

@@ -21,7 +21,8 @@ from gpuctl.objects.api_resources import Key
 if TYPE_CHECKING:
     from gpuctl.language.platform_document import ClusterIdentity
 
-_SYSTEM = Key("Namespace", "", "kube-system")
+KUBE_SYSTEM = Key("Namespace", "", "kube-system")
+"""The namespace whose uid identifies a cluster."""
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -105,7 +106,7 @@ def find_cluster_name(session: Session, clusters: Mapping[str, ClusterIdentity],
 
 def kube_system_uid(session: Session) -> str | None:
     """Return the uid of the namespace kube-system, which identifies a cluster; None if the user may not read it."""
-    found = if_allowed(lambda: session.get_metadata(_SYSTEM) or {"metadata": {}}, None)
+    found = if_allowed(lambda: session.get_metadata(KUBE_SYSTEM) or {"metadata": {}}, None)
     return str(found["metadata"].get("uid") or "") if found is not None else None
 
 

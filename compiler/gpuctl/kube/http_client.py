@@ -211,7 +211,7 @@ def is_timeout(error: Exception) -> bool:
     return isinstance(error, ReadTimeoutError)
 
 
-def cause_of(error: Exception) -> Exception:
+def underlying_error(error: Exception) -> Exception:
     """Return the exception inside urllib3's own exceptions."""
     while isinstance(error, HTTPError):
         inner = error.__cause__ or next((part for part in error.args if isinstance(part, Exception)), None)
@@ -223,7 +223,7 @@ def cause_of(error: Exception) -> Exception:
 
 def failure_text(error: Exception) -> str:
     """Return the reason why a request or a body failed."""
-    cause = cause_of(error)
+    cause = underlying_error(error)
     if isinstance(cause, http.client.RemoteDisconnected):
         return "the connection was closed without an answer"
     if isinstance(cause, http.client.IncompleteRead):

@@ -20,7 +20,7 @@ from urllib3.exceptions import HTTPError
 from gpuctl.kube.api_errors import ApiError, ConfigurationError, ConnectionFailed
 from gpuctl.kube.channels import HANDSHAKE, Channels, open_channels
 from gpuctl.kube.credentials import ClientCertificate, Credential, CredentialSource, Headers, StaticCredential
-from gpuctl.kube.http_client import HttpClient, NotConnected, Reply, cause_of, failure_text, is_timeout
+from gpuctl.kube.http_client import HttpClient, NotConnected, Reply, failure_text, is_timeout, underlying_error
 from gpuctl.kube.proxies import Proxy
 from gpuctl.kube.tls_settings import TlsSettings
 from gpuctl.language.sentences import Template, say
@@ -261,7 +261,7 @@ class Transport:
             )
         where = f" (context {self._access.context})" if self._access.context else ""
         sent = not isinstance(error, NotConnected)
-        cause = cause_of(error)
+        cause = underlying_error(error)
         if isinstance(cause, ssl.SSLCertVerificationError):
             return self._untrusted(cause)
         text = failure_text(error)

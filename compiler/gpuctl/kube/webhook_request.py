@@ -14,7 +14,7 @@ from urllib3.exceptions import HTTPError
 from urllib3.util import Url, make_headers, parse_url
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.kube.http_client import HttpClient, cause_of, failure_text
+from gpuctl.kube.http_client import HttpClient, failure_text, underlying_error
 from gpuctl.kube.proxies import proxy_for
 
 WITHIN = 15.0
@@ -102,7 +102,7 @@ class _Request(threading.Thread):
 
 def _reason(error: Exception) -> str:
     """Return the reason of a failure; other errors than those of connections may quote the address."""
-    return failure_text(error) if isinstance(cause_of(error), OSError) else type(error).__name__
+    return failure_text(error) if isinstance(underlying_error(error), OSError) else type(error).__name__
 
 
 def _has_no_address(record: logging.LogRecord) -> bool:

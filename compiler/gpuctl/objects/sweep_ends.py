@@ -1,4 +1,4 @@
-"""The jobs of a sweep as a prerequisite (`job.after`): how each has ended, and which of them do not exist.
+"""The jobs of a sweep: their names, their maximum number, and as a prerequisite (`job.after`) how each has ended.
 
 A sweep has ended if all its jobs have. The first job states their number, because an apply may be interrupted before
 it has created them all. A job may be removed by its ttl before the others end, so a waiting training records which

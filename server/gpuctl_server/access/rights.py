@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from gpuctl.language.names import SYSTEM_NAMESPACE
+from gpuctl.language.names import KUBERNETES_PREFIX, SYSTEM_NAMESPACE
 from gpuctl.language.sentences import Sentence, Template, say
 
 Role = Literal["admin", "user", "viewer", "metrics"]
@@ -40,7 +40,6 @@ _OF_JOBS = frozenset({"jobs", "logs", "metrics", "plans"})
 _READ_BY_ALL = frozenset({"pools", "nodes", "labels", "quotas", "namespaces", *_OF_JOBS})
 _OF_NODES = frozenset({"pools", "nodes", "labels"})
 _OF_THE_CLUSTER = frozenset({"quotas", "namespaces", *_OF_NODES})
-_SYSTEM_PREFIX = "kube-"
 
 
 class AccessRequest(NamedTuple):
@@ -120,7 +119,7 @@ class Rights:
         return self.role == "admin" and self.namespaces is not None
 
     def _is_system(self, namespace: str) -> bool:
-        return namespace.startswith(_SYSTEM_PREFIX) or namespace == SYSTEM_NAMESPACE or namespace in self.own
+        return namespace.startswith(KUBERNETES_PREFIX) or namespace == SYSTEM_NAMESPACE or namespace in self.own
 
     def decide(self, name: str, access: AccessRequest) -> Decision:
         """Decide a request. ``name`` is the caller's name, for the message."""

@@ -15,7 +15,7 @@ from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.quota_lists import list_quota_objects
 from gpuctl.kube.session import Session
-from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.language.names import DEFAULT_POOL, KUBERNETES_PREFIX, SYSTEM_NAMESPACE
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import (
@@ -116,7 +116,7 @@ def plan_namespace_deletion(session: Session, names: Iterable[str], keys: Record
     """
     plan = Plan()
     for name in dict.fromkeys(names):
-        if name == "default" or name.startswith("kube-"):
+        if name == "default" or name.startswith(KUBERNETES_PREFIX):
             raise Refused(say("namespace {name} is Kubernetes' own and is not deleted", name=name))
         if name == SYSTEM_NAMESPACE:
             raise Refused(say("namespace {name} holds the definitions of the pools and is not deleted", name=name))

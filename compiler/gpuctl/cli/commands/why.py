@@ -22,7 +22,7 @@ from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
 from gpuctl.language.display_text import visible
 from gpuctl.language.masking import redact
-from gpuctl.usecases.queries.one_job import cause_of
+from gpuctl.usecases.queries.one_job import job_cause
 
 if TYPE_CHECKING:
     from gpuctl.api.job_cause_answers import JobCause, WhyEvidence
@@ -66,7 +66,7 @@ def command(
     """
     machine = output in ("json", "yaml")
     with open_context(reading, namespace, as_json=machine) as read_context:
-        answer = cause_of(read_context, job)
+        answer = job_cause(read_context, job)
         if machine:
             show_value(answer.as_json(), output)
         else:

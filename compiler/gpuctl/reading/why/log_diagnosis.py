@@ -15,7 +15,7 @@ from gpuctl.reading.why.log_patterns import (
     NCCL,
     NO_GPU,
     SHARED_MEMORY,
-    cause_of,
+    cause_in_line,
     message_of,
     without_colours,
 )
@@ -83,7 +83,7 @@ def diagnose(lines: Sequence[str]) -> LogDiagnosis:
         elif SHARED_MEMORY.search(line):
             # The program reports the lack of shared memory beside the signal: both lines have one cause.
             cause, telling = "shm-exhausted", line
-        elif own := cause_of(line):
+        elif own := cause_in_line(line):
             cause, telling = own, line
         elif NCCL.search(line):
             if not cause:

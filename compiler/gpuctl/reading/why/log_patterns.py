@@ -193,7 +193,7 @@ def message_of(line: str) -> str:
     return text
 
 
-def cause_of(line: str) -> str:
+def cause_in_line(line: str) -> str:
     """Return the cause that a log line names, or "". The first matching pattern of the table counts."""
     text = message_of(line)
     return next((cause for cause, pattern in _COMPILED if pattern.match(text)), "")

@@ -14,10 +14,11 @@ from gpuctl.acts import pausing
 from gpuctl.apply.run.checkpointing import checkpoint_target, run_checkpoints
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.kube.api_errors import NotPossible, NotThere
+from gpuctl.kube.cluster_identity import KUBE_SYSTEM
 from gpuctl.kube.session import Session
 from gpuctl.language.amount_fields import percent
 from gpuctl.language.usage_block import UsageIdle
-from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
+from gpuctl.objects.api_resources import Object, key_of, labels_of
 from gpuctl.objects.durations import HOUR, parse_duration, rough_duration
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.timestamps import format_timestamp
@@ -83,7 +84,7 @@ def _read_usage(database: Database, reader: ReadContext, policy: UsageIdle, now:
     from gpuctl_usage.answers.name_answers import cluster_of
     from gpuctl_usage.answers.snapshot_answers import latest_utilization
 
-    system = reader.scope.session.get_metadata(Key("Namespace", "", "kube-system"))
+    system = reader.scope.session.get_metadata(KUBE_SYSTEM)
     found = cluster_of(database, str((system or {"metadata": {}})["metadata"].get("uid", "")))
     if found is None:
         raise NotThere("the database has no usage of this cluster", "name the one that is collected from it")

@@ -96,7 +96,7 @@ def explain_job(reader: ReadContext, name: str) -> Explanation:
     return cause_of_job(reader.scope, job, reader.keys, reader.settings)
 
 
-def cause_of(reader: ReadContext, name: str) -> WhyAnswer:
+def job_cause(reader: ReadContext, name: str) -> WhyAnswer:
     """Return the cause of a job's state, from the cluster or from the service. Notes go to the context's scope.
 
     :raises NoSuchJob: no job has the name, or several have.
