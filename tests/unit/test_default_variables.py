@@ -66,3 +66,9 @@ def test_defaults_of_a_referenced_default_precede_too() -> None:
 
 def test_default_that_refers_to_a_document_variable_follows_it() -> None:
     assert variable_order("{X: c}", "{X1: $(X)/d}") == ["X", "X1"]
+
+
+@pytest.mark.parametrize("source", ["secret: s, key: k", "configMap: c, key: k", "fieldRef: status.podIP"])
+@pytest.mark.parametrize("own", ["{X: c}", "[{name: X, value: c}]"], ids=["mapping", "list"])
+def test_default_with_a_source_joins_both_forms(own: str, source: str) -> None:
+    assert variable_order(own, f"[{{name: X1, {source}}}]") == ["X", "X1"]

@@ -160,11 +160,11 @@ def _merge_variables(base: Any, over: Any) -> Any:
 
 
 def _as_mapping(variables: Any) -> dict[str, Any]:
-    """Return variables as a mapping: ``NAME: value`` or ``NAME: {secret, key}``."""
+    """Return variables as a mapping: ``NAME: value``, or ``NAME:`` with the source of the value."""
     if isinstance(variables, dict):
         return variables
     return {
-        entry["name"]: entry["value"] if "value" in entry else {"secret": entry["secret"], "key": entry["key"]}
+        entry["name"]: entry.get("value", {key: item for key, item in entry.items() if key != "name"})
         for entry in variables
     }
 
