@@ -144,7 +144,7 @@ class _ArenaJobFile:
         tree = self.tree
         workers = whole_number(tree.text(("worker", "replicas")))
         has_workers = tree.node(("worker",)) is not None
-        nodes = self.given.nodes or ((workers or 1) + self.is_pytorch if has_workers else 1)
+        nodes = self.given.nodes or ((1 if workers is None else workers) + self.is_pytorch if has_workers else 1)
         self.task.node_count = nodes
         path: Path = (self.group, "replicas")
         if nodes > 1:

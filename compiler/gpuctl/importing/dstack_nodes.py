@@ -41,7 +41,8 @@ def take_resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
         _gpu_text(text, draft, task)
     elif tree.node(path) is not None:
         count = tree.text((*path, "count")) or "1"
-        number = whole_number(count.split("..")[0]) or 1
+        smallest = whole_number(count.split("..")[0])
+        number = 1 if smallest is None else smallest
         task.set_gpus((*path, "count"), number, None, _RANGE if ".." in count else None)
         if not task.gpus or draft.get("resources.gpu") is None:
             draft.set("resources.gpu", number, tree.line(path))
