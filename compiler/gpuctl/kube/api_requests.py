@@ -193,6 +193,13 @@ class ApiRequests:
             raise self._not_json_error(method, path)
         return value
 
+    def server_time(self) -> float:
+        """Return the time by the API server's clock, seconds since the epoch: it also set the times in its objects.
+
+        :raises ConnectionFailed: no response.
+        """
+        return time.time() + self.clock_ahead()
+
     def clock_ahead(self) -> float:
         """Return the seconds by which the API server's clock is ahead of the local one, from the Date of a response.
 

@@ -11,7 +11,6 @@ entry makes a training of this namespace wait for `gpuctl rerun`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timezone
 from typing import Any
 
 from gpuctl.apply.plan.apply_request import ApplyRequest
@@ -61,11 +60,15 @@ def keep_expired(session: Session, plan: Plan, steps: dict[Key, Step], request: 
                 )
             )
             continue
+        found = []
         for name, step in jobs.items():
             own = [secret for secret in secrets if job_of_secret(secret, request.keys) == name]
             past = next((one for one in read_history(own, name, request.keys) if one.invalid_reason is None), None)
             if past is not None:
-                _decide(session, plan, steps, step, past, request)
+                found.append((step, past))
+        now = session.server_time() if found else 0.0
+        for step, past in found:
+            _decide(plan, steps, step, past, request, now)
 
 
 def _ttl(step: Step) -> int | None:
@@ -82,11 +85,12 @@ def _history(session: Session, namespace: str, names: list[str], label: str) -> 
 
 
 def _decide(
-    session: Session, plan: Plan, steps: dict[Key, Step], step: Step, past: PastDocument, request: ApplyRequest
+    plan: Plan, steps: dict[Key, Step], step: Step, past: PastDocument, request: ApplyRequest, now: float
 ) -> None:
     """Keep a training if its ttl has presumably removed it.
 
     :param past: the document that was applied last.
+    :param now: the time by the API server's clock, seconds since the epoch.
     """
     assert step.desired is not None
     embedded = document_of(step.desired, request.keys.document)
@@ -94,7 +98,7 @@ def _decide(
     if embedded is None or past.deleted or not _is_same_run(step.key, document, past.document, request.settings):
         return
     ttl = parse_duration(str((past.document.get("job") or {}).get("ttl"))) or _ttl(step) or 0
-    if _seconds_since(past.when, session) < ttl:
+    if _seconds_since(past.when, now) < ttl:
         # Removed before its ttl, so not by Kubernetes.
         return
     if credentials or past.masked:
@@ -147,10 +151,10 @@ def _essence(document: dict[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in document.items() if key != "placement"}, "job": job}
 
 
-def _seconds_since(when: str, session: Session) -> float:
-    """Return the seconds since a time of the API server (RFC 3339), by its clock; -1 if it is invalid."""
+def _seconds_since(when: str, now: float) -> float:
+    """Return the seconds since a time of the API server (RFC 3339); -1 if it is invalid."""
     try:
         then = parse_timestamp(when)
     except ValueError:
         return -1
-    return (datetime.now(timezone.utc) - then).total_seconds() + session.clock_ahead()
+    return now - then.timestamp()

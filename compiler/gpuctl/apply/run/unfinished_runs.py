@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -60,7 +59,7 @@ class UnfinishedRuns:
         found = [item for item in self.journals if item.saved]
         if not found:
             return {}
-        now = time.time() + session.clock_ahead()
+        now = session.server_time()
         recent = [item for item in found if now - item.created < RECENT]
         return {uid: pods for item in recent for uid, pods in item.saved.items()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any
 
 from gpuctl.capacity.kueue.kueue_configuration import CONFIGURATION, configuration_entry
@@ -139,7 +139,7 @@ def take_snapshot(
     lists: dict[str, Any] = dict(zip((part[0] for part in parts), session.each(read, parts), strict=True))
     if lists.get("device_classes"):
         lists.update(zip((part[0] for part in _DEVICES), session.each(read, _DEVICES), strict=True))
-    moment = format_timestamp(now or _now(session))
+    moment = format_timestamp(now or datetime.fromtimestamp(session.server_time(), timezone.utc))
     finished.sort(key=lambda entry: (entry["namespace"], entry["name"], entry["kind"]))
     return Snapshot(moment, **lists, finished=finished, unreadable=sorted(unreadable), kueue=queues)
 
@@ -162,8 +162,3 @@ def _queues(session: Session, within: str | None) -> Object | None:
     lists: Object = {kinds[kind].plural: items for kind, items in found if items is not None}
     configuration = configuration_entry(*kueue_configuration(session))
     return lists if configuration is None else {**lists, CONFIGURATION: configuration}
-
-
-def _now(session: Session) -> datetime:
-    """Return the time by the API server's clock, which also set the times in the snapshot."""
-    return datetime.now(timezone.utc) + timedelta(seconds=session.clock_ahead())
