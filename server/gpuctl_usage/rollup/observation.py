@@ -121,13 +121,12 @@ def observe(
     owned = sorted(ownership(alike), key=lambda one: one.clipped.holding.pod_uid)
     for uid, same in groupby(owned, key=lambda one: one.clipped.holding.pod_uid):
         ours = list(same)
+        read = list(tracks)
         if any(track.process_flags for track in tracks) and all(
             one.clipped.holding.gpus >= len(tracks) for one in ours
         ):
             # If the pod has the card to itself, both kinds of metrics are equal.
             read = [track._replace(process_flags=None) for track in tracks]
-        else:
-            read = list(tracks)
         stretches = [_stretches(track, reach, ours) for track in read]
         pieces = list(_pieces([one for one in stretches if len(one.ends)]))
         for number, clipped in enumerate(alike):
