@@ -51,9 +51,11 @@ class Related(NamedTuple):
 class Diagnostic(NamedTuple):
     """A problem of a source.
 
-    ``code`` is stable and explained by ``gpuctl explain CODE``. ``path`` is the field's path in its document in
-    canonical spelling, ``hint`` the remedy. ``span`` is None only for problems without a file, such as an invalid
-    option. ``not_shown``: of GPU030, the number of omitted diagnostics by severity.
+    :param code: stable between releases; ``gpuctl explain CODE`` explains it.
+    :param span: None only for problems without a file, such as an invalid option.
+    :param path: the field's path in its document, in canonical spelling.
+    :param hint: the remedy.
+    :param not_shown: of GPU030, the number of omitted diagnostics by severity.
     """
 
     severity: Severity
