@@ -213,7 +213,12 @@ def late(waiting: list[Key], plan: Plan, timeout: float, why: str) -> NotRunning
         reason=say(": {text}", text=why) if why else "",
     )
     return NotRunning(
-        text, plan, say("it keeps trying; {command} shows what it waits for", command=_why_command(waiting[0]))
+        text,
+        plan,
+        say(
+            "it stays in the cluster and may still start; {command} shows what it waits for",
+            command=_why_command(waiting[0]),
+        ),
     )
 
 
