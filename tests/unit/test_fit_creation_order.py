@@ -6,7 +6,7 @@ import pytest
 
 from gpuctl.capacity.fit.job_fit import fit
 from gpuctl.objects.api_resources import key_of
-from support.fit_objects import CLASSES, cluster, job, node, running
+from support.fit_objects import CLASSES, cluster, job, node, running, waiting
 
 
 def test_jobs_created_in_sequence_do_not_depend_on_order() -> None:
@@ -68,3 +68,15 @@ def test_choice_between_equal_nodes_is_open() -> None:
         assert (one.verdict, one.likelihood) == ("fits", 1)
         assert (two.depends, two.certain) == (True, False)
         assert "depends on order" in two.reason
+
+
+def test_job_that_runs_keeps_its_room_before_a_job_that_waits() -> None:
+    """The waiting job is the first of the files: an apply of the unchanged documents replaces neither."""
+    owner = {"kind": "Job", "name": "runs", "group": "batch"}
+    waits = {"kind": "Job", "name": "waits", "group": "batch"}
+    pods = [running("runs-x", "a", 4, owner=owner), {**waiting("waits-x", 5, 0), "owner": waits}]
+    jobs = [job("waits", gpus=5), job("runs", gpus=4)]
+    answers = fit(cluster([node("a")], pods), jobs)
+    assert {answer.demand.name: answer.verdict for answer in answers} == {"runs": "fits", "waits": "fits-when-empty"}
+    replaced = fit(cluster([node("a")], pods), jobs, {key_of(item) for item in jobs})
+    assert {answer.demand.name: answer.verdict for answer in replaced} == {"runs": "fits-when-empty", "waits": "fits"}

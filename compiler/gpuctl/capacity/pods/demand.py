@@ -43,7 +43,7 @@ class Demand(NamedTuple):
     - ``refusals``: why the pods are not created, or never placed.
     - ``usages``: the objects that quotas charge.
     - ``owned``: its running pods, which end when it is replaced.
-    - ``creation_order``: its position among the jobs that ``apply`` creates, by priority, then as given.
+    - ``creation_order``: its position among the jobs, as :func:`model_demands` sorts them.
     - ``in_turn``: its pods are created before the next job.
     - ``tolerance``: the number of its pods that may be evicted before it fails.
     - ``remarks``: further notes for the answer.
@@ -96,6 +96,8 @@ def model_demands(
 ) -> tuple[ClusterModel, list[Demand]]:
     """Return the cluster and the demands of the workloads among ``objects``, sorted by descending priority.
 
+    Of equal priority, those that run now with all their pods come first: an apply of an unchanged document keeps them.
+
     Other objects matter as far as they affect scheduling: PriorityClasses, quotas, autoscalers, labels of nodes and
     namespaces.
 
@@ -110,14 +112,19 @@ def model_demands(
     scalers = {_scaled(obj): replica_range(obj) for obj in objects if obj["kind"] in AUTOSCALERS}
     named = _by_name(snapshot.pods)
     demands: list[Demand] = []
+    running: set[Key] = set()
     for obj in workloads:
         key = obj["metadata"]["namespace"], obj["metadata"]["name"]
         mine = () if key_of(obj) in with_running_pods else named.get(key, ())
-        owned = [pods[id(item)] for item in mine if owns(obj, item)]
+        own = [item for item in mine if owns(obj, item)]
+        owned = [pods[id(item)] for item in own]
         scaled = _scaled_as(obj, scalers.get(_target(obj)))
-        demands.append(_demand(obj, scaled, context, cluster.reported_resources, owned, len(demands)))
+        demand = _demand(obj, scaled, context, cluster.reported_resources, owned, len(demands))
+        demands.append(demand)
+        if 0 < demand.pods <= sum("node" in item for item in own) and demand.key not in in_turn:
+            running.add(demand.key)
     # Python's sort is stable.
-    demands.sort(key=lambda demand: -demand.priority)
+    demands.sort(key=lambda demand: (-demand.priority, demand.key not in running))
     demands = [
         demand._replace(creation_order=place, in_turn=demand.key in in_turn) for place, demand in enumerate(demands)
     ]

@@ -59,9 +59,9 @@ def command(
 ) -> int:
     """Check for each job whether all its pods fit at the same time, by the rules of the Kubernetes scheduler.
 
-    Jobs are placed one after another, highest priority first. Resources of a job that already runs count as free,
-    because apply replaces it. Without FILE, the pods that wait for a node now are checked, grouped by job; -n limits
-    them to a namespace. Changes nothing.
+    Jobs are placed one after another: the highest priority first, and of equal priority those that run now. Resources
+    of a job that runs count as free, because apply replaces it if its document has changed. Without FILE, the pods
+    that wait for a node now are checked, grouped by job; -n limits them to a namespace. Changes nothing.
 
     --suggest searches for changes of a document with which its job fits now without evicting others: less memory or
     cpu, fewer GPUs, another GPU type or pool, more nodes of fewer GPUs. Each suggestion is compiled, and checked

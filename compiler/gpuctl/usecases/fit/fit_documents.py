@@ -94,8 +94,9 @@ def fit(
 ) -> FitResult:
     """Return for each job whether all its pods would fit at once, by the rules of the Kubernetes scheduler.
 
-    Jobs are placed one after another, highest priority first. Running pods of a job are subtracted, since an apply
-    replaces them. Nothing is changed.
+    Jobs are placed one after another, highest priority first, and of equal priority those that run now with all their
+    pods. Running pods of a job are subtracted, since an apply replaces them if the document has changed. Nothing is
+    changed.
 
     :param sources: see :func:`gpuctl.compile`, also for ``platform``, ``strict``, ``directory``, ``stdin``, ``profile``
         and ``overrides``.
