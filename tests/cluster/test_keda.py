@@ -58,6 +58,21 @@ def test_paused_inference_on_several_nodes_is_not_started_by_keda(place: Place) 
     assert KEDA_PAUSE not in place.get("ScaledObject", "serve")["metadata"].get("annotations", {})
 
 
+def test_new_scaled_object_does_not_start_a_paused_service(place: Place) -> None:
+    place.platform(PLATFORM)
+    place.apply(inference())
+    place.gpuctl("pause", "serve")
+    place.apply(inference(autoscaling={**SCALING, "minReplicas": 1}))
+    assert place.get("ScaledObject", "serve")["metadata"]["annotations"][KEDA_PAUSE] == "0"
+    document = inference(autoscaling=SCALING)
+    assert "minReplicaCount" in place.apply(document).out
+    assert place.get("ScaledObject", "serve")["metadata"]["annotations"][KEDA_PAUSE] == "0"
+    assert place.apply(document).out.count("unchanged") == 3
+    place.gpuctl("resume", "serve")
+    assert KEDA_PAUSE not in place.get("ScaledObject", "serve")["metadata"]["annotations"]
+    assert place.apply(document).out.count("unchanged") == 3
+
+
 @pytest.mark.slow
 def test_paused_service_stays_paused_under_an_autoscaler_from_0(place: Place) -> None:
     place.platform(PLATFORM)

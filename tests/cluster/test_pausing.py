@@ -56,6 +56,32 @@ def test_pause_and_resume(place: Place) -> None:
     assert place.gpuctl("resume", "serve").out.startswith("unchanged inference/serve ")
 
 
+def test_job_that_changes_its_form_stays_paused(place: Place) -> None:
+    """A training is a Job, JobSet or CronJob, an inference a Deployment or LeaderWorkerSet."""
+    place.platform("training: {backend: jobset}\ninference: {backend: lws}\nservice: {type: ClusterIP}")
+    place.apply(training(), inference(service={"replicas": 2}))
+    place.gpuctl("pause", "train", "serve")
+    place.apply(training(resources={"nodes": 2}), inference(resources={"nodes": 2}, service={"replicas": 2}))
+    assert (spec(place, "JobSet", "train")["suspend"], annotation(place, "JobSet", "train")) == (True, "0")
+    kind = "LeaderWorkerSet"
+    assert (spec(place, kind, "serve")["replicas"], annotation(place, kind, "serve")) == (0, "2")
+    scheduled = training(schedule="0 2 29 2 *")
+    place.apply(scheduled)
+    assert place.plan(scheduled).actions["CronJob/train"] == "unchanged"
+    changed = training(schedule="0 3 29 2 *")
+    assert "updated   cronjob.batch/train" in place.apply(changed).out
+    assert (spec(place, "CronJob", "train")["suspend"], annotation(place, "CronJob", "train")) == (True, "0")
+    assert "no drift" in place.gpuctl("drift", "-f", place.file(changed)).err
+    place.gpuctl("resume", "train")
+    assert place.plan(changed).actions["CronJob/train"] == "unchanged"
+    place.gpuctl("pause", "train")
+    place.apply(training(), inference(service={"replicas": 2}))
+    assert (spec(place, "Job", "train")["suspend"], annotation(place, "Job", "train")) == (True, "0")
+    place.gpuctl("resume", "train", "serve")
+    place.running("train")
+    place.running("serve", pods=2)
+
+
 @pytest.mark.slow
 def test_resume_reports_a_full_quota(place: Place) -> None:
     place.limit(gpu="1")

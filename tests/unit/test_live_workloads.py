@@ -11,7 +11,9 @@ import pytest
 from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.kube import process_identity
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import QUEUE_LABEL
 from gpuctl.objects.ownership_metadata import PART_OF, records
+from gpuctl.objects.queueing import is_held
 from gpuctl.objects.recreated_objects import carried_over, recreatable
 from gpuctl.objects.timestamps import age
 from gpuctl.objects.workload_state import end_state, is_pod_of, pods_of_each
@@ -120,6 +122,27 @@ def test_pause_is_carried_over() -> None:
     paused = job()
     paused["metadata"]["annotations"] = {KEYS.paused: "1"}
     assert carried_over(job(), paused, KEYS)["spec"]["suspend"] is True
+
+
+@pytest.mark.parametrize("kind", ["Job", "JobSet", "CronJob"])
+@pytest.mark.parametrize("live_kind", ["Job", "JobSet", "CronJob"])
+def test_pause_of_a_training_is_carried_over_to_another_form(live_kind: str, kind: str) -> None:
+    def form(kind: str, queue: str, annotations: dict[str, str]) -> dict[str, Any]:
+        labels = {} if kind == "CronJob" else {QUEUE_LABEL: queue}
+        return {"kind": kind, "metadata": {"name": "x", "labels": labels, "annotations": annotations}, "spec": {}}
+
+    annotations = {KEYS.paused: "0", KEYS.pause_reason: "idle"}
+    live = form(live_kind, "team.held-by-gpuctl", annotations) | {"spec": {"suspend": True}}
+    again = carried_over(form(kind, "team", {}), live, KEYS)
+    assert (again["spec"], again["metadata"]["annotations"]) == ({"suspend": True}, annotations)
+    # Kueue would start it in its queue.
+    assert is_held(again) is (kind != "CronJob")
+
+
+def test_pause_of_a_service_is_carried_over_to_another_form() -> None:
+    groups = {**deployment(3), "kind": "LeaderWorkerSet"}
+    again = carried_over(groups, deployment(0, {KEYS.paused: "2"}), KEYS)
+    assert (again["spec"], again["metadata"]["annotations"]) == ({"replicas": 0}, {KEYS.paused: "3"})
 
 
 def test_set_label_and_strategy_are_carried_over() -> None:

@@ -98,3 +98,29 @@ def test_replicas_set_by_an_autoscaler_are_kept(is_autoscaled: bool, paths: list
     step = decide_with_answer(PendingDecision(target, live, desired), desired, wish)
     assert [change.path for change in step.changes] == paths
     assert (step.action == "unchanged") is is_autoscaled
+
+
+@pytest.mark.parametrize("mark", [True, False])
+def test_paused_autoscaler_from_0_is_not_changed(mark: bool) -> None:
+    """`pause` sets `minReplicas: 1`, because a HorizontalPodAutoscaler starts a service with 0 pods only if it may."""
+    keys = records(Settings())
+
+    def autoscaler(least: int, annotations: dict[str, str]) -> dict[str, Any]:
+        metadata = {
+            "name": "chat",
+            "namespace": "team",
+            "uid": "1",
+            "labels": {"app.kubernetes.io/managed-by": "gpuctl"},
+        }
+        return {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {**metadata, "annotations": {keys.hash: "1", **annotations}},
+            "spec": {"minReplicas": least, "maxReplicas": 3},
+        }
+
+    target = Target(autoscaler(0, {}), False, "inference/chat", False)
+    step = decide(target, autoscaler(1, {keys.paused: "0"} if mark else {}), DecisionOptions(ApplyRequest()))
+    assert not isinstance(step, PendingDecision)
+    assert [change.path for change in step.changes] == ([] if mark else ["spec.minReplicas"])
+    assert (step.action == "unchanged") is mark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from gpuctl.objects.api_resources import SERVICES, Object, annotations_of
+from gpuctl.objects.api_resources import SERVICES, TRAINING_FORMS, TRAININGS, Object, annotations_of
 from gpuctl.objects.autoscalers import AUTOSCALERS, keep_paused
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records
@@ -29,7 +29,6 @@ _JOB_LABELS = (
     "batch.kubernetes.io/controller-uid",
     "batch.kubernetes.io/job-name",
 )
-_BATCH = ("Job", "JobSet")
 _SERVICE_FIELDS = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 
 
@@ -62,7 +61,7 @@ def recreatable(live: Object) -> Object:
             for label in _JOB_LABELS:
                 labels.pop(label, None)
         spec["template"].get("metadata", {}).pop("creationTimestamp", None)
-    if live["kind"] in _BATCH and end_state(live):
+    if live["kind"] in TRAININGS and end_state(live):
         result["spec"]["suspend"] = True
         hold(result)
     if live["kind"] == "Service" and live["spec"].get("clusterIP") != "None":
@@ -81,7 +80,7 @@ def restorable(live: Object, keys: Records, queued: Object | None) -> Object:
     result = recreatable(live)
     if queued is not None:
         as_submitted(result, queued)
-    if live["kind"] in _BATCH and keys.paused in annotations_of(live):
+    if live["kind"] in TRAININGS and keys.paused in annotations_of(live):
         result["spec"]["suspend"] = True
         hold(result)
     return result
@@ -120,11 +119,12 @@ def carried_over(
     kind = desired["kind"]
     if kind in AUTOSCALERS:
         keep_paused(result, live, keys.paused)
-    elif paused is not None and live["kind"] == kind:
+    elif paused is not None:
         if keys.pause_reason in old_annotations:
             metadata.setdefault("annotations", {})[keys.pause_reason] = old_annotations[keys.pause_reason]
-        if kind in _BATCH:
-            spec["suspend"] = True
+        if kind in TRAINING_FORMS:
+            if again or live["spec"].get("suspend"):
+                spec["suspend"] = True
             if again or is_held(live):
                 hold(result)
             metadata.setdefault("annotations", {})[keys.paused] = paused

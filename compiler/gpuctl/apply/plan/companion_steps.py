@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 from gpuctl.apply.plan.apply_request import ApplyRequest
@@ -20,11 +21,14 @@ from gpuctl.objects.api_resources import (
     WORKLOADS,
     Key,
     Object,
+    annotations_of,
     key_of,
     labels_of,
 )
+from gpuctl.objects.autoscalers import AUTOSCALERS, keep_paused, pause_patch
 from gpuctl.objects.companion_names import is_code_archive
 from gpuctl.objects.ownership_metadata import PART_OF, is_controlled, is_ours, is_shared
+from gpuctl.objects.recreated_objects import carried_over
 
 
 def check_other_kinds(draft: PlanDraft, request: ApplyRequest, document: Document, name: str) -> None:
@@ -54,6 +58,7 @@ def check_other_kinds(draft: PlanDraft, request: ApplyRequest, document: Documen
             step.action, step.live, step.reason = "replace", live, say("was a {kind}", kind=kind)
             step.running = running_description(live)
             assert step.desired is not None
+            step.desired = carried_over(step.desired, live, request.keys)
             step.lost = lost_fields(live, step.desired, None, ())
 
 
@@ -75,6 +80,7 @@ def companions(
     draft.steps.update((step.key, step) for step in change.steps)
     draft.plan.notes += [change.note] if change.note is not None else []
     draft.plan.errors += [change.error] if change.error is not None else []
+    _pause_new_autoscalers(draft, own, main, request.keys.paused)
     kept = kept_template(beside, wanted, main, title_of(document))
     for live in beside:
         key = key_of(live)
@@ -94,6 +100,21 @@ def companions(
             title=title_of(document),
             companion_of=main.key,
         )
+
+
+def _pause_new_autoscalers(draft: PlanDraft, own: Sequence[Object], main: Step, mark: str) -> None:
+    """Let an autoscaler that is created for a paused service not start it."""
+    service = main.desired if main.action == "replace" else main.live
+    if service is None or mark not in annotations_of(service) or service["spec"].get("replicas", 1):
+        return
+    for obj in own:
+        step = draft.steps.get(key_of(obj))
+        if step is None or step.action != "create" or step.desired is None or step.key.kind not in AUTOSCALERS:
+            continue
+        patch = pause_patch(step.desired, mark)
+        if patch is not None:
+            step.desired = copy.deepcopy(step.desired)
+            keep_paused(step.desired, patch, mark)
 
 
 def _is_companion(live: Object, request: ApplyRequest, document: Document, name: str) -> bool:

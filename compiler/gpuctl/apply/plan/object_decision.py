@@ -43,6 +43,7 @@ from gpuctl.objects.api_resources import (
     identity_of_shared,
     labels_of,
 )
+from gpuctl.objects.autoscalers import KEDA_PAUSE
 from gpuctl.objects.ownership_metadata import PART_OF, is_ours
 from gpuctl.release import __version__
 
@@ -267,6 +268,8 @@ def _in_place(target: Target, live: Object, options: DecisionOptions) -> Step:
     if is_leaving:
         raise DecisionRefused(say("{object} is being deleted: wait until it is gone", object=key))
     tree = applied_fields(live, MANAGER)
+    if _would_end_pause(live, tree, options):
+        desired = with_carried_fields(target, live, options, again=False)
     compared = compare(key.kind, desired, live, ours=tree)
     changes, metadata = compared.changes, metadata_changes(compared, options)
     bookkeeping = all(change.path.endswith(f"[{options.keys.lowered_by}]") for change in metadata)
@@ -292,6 +295,20 @@ def _in_place(target: Target, live: Object, options: DecisionOptions) -> Step:
 
 def _is_headless(service: Object) -> bool:
     return bool(service["spec"].get("clusterIP") == "None")
+
+
+def _would_end_pause(live: Object, tree: Tree, options: DecisionOptions) -> bool:
+    """Return True if a server-side apply would remove or overwrite the pause of a CronJob or autoscaler.
+
+    It removes fields that the last apply stated, such as those of an object that was created paused. A pause that was
+    set later needs no statement, which could undo a resume between the plan and the apply.
+
+    :param tree: the fields of the last apply.
+    """
+    if live["kind"] == "HorizontalPodAutoscaler":
+        return options.keys.paused in annotations_of(live)
+    held = (tree.get("f:metadata") or {}).get("f:annotations") or {}
+    return not held.keys().isdisjoint({f"f:{options.keys.paused}", f"f:{KEDA_PAUSE}"})
 
 
 def _keeping_set(desired: Object, live: Object) -> Object:
