@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fault_tools.proxy import Action, Proxy, Request, refuse
+from fault_tools.proxy import Action, Proxy, Request, matching, on, refuse
 from support.cluster_tools import PAUSED, Place, inference
 
 KEDA_PAUSE = "autoscaling.keda.sh/paused-replicas"
@@ -45,6 +45,37 @@ def test_paused_service_stays_paused_under_keda(place: Place) -> None:
     place.apply(inference(service={"replicas": 1}), flags=("--yes",))
     assert not place.exists("ScaledObject", "serve")
     place.running("serve")
+
+
+def test_interrupted_resume_is_repeated_or_undone(place: Place, proxy: Proxy) -> None:
+    """While its ScaledObject is paused, KEDA keeps a service at 0 pods."""
+    place.platform(PLATFORM)
+    place.apply(inference(autoscaling=SCALING, service={"replicas": 2}))
+    place.patch("Deployment", "serve", {"spec": {"replicas": 2}}, manager="keda-operator")
+
+    def state() -> tuple[int, str | None, str | None]:
+        """Return the replicas, and the marks of a pause on the Deployment and the ScaledObject."""
+        deployment, scaler = place.get("Deployment", "serve"), place.get("ScaledObject", "serve")
+        marks = [obj["metadata"]["annotations"] for obj in (deployment, scaler)]
+        return deployment["spec"]["replicas"], marks[0].get(PAUSED), marks[1].get(KEDA_PAUSE)
+
+    place.gpuctl("pause", "serve")
+    assert state() == (0, "2", "0")
+    proxy.reset(on(matching("PATCH", "/deployments/serve"), refuse(403, "Forbidden", "interrupted")))
+    place.gpuctl("resume", "serve", code=3)
+    proxy.reset()
+    assert "paused    inference/serve" in place.gpuctl("pause", "serve").out
+    assert state() == (0, "2", "0")
+    place.gpuctl("resume", "serve")
+    assert state() == (2, None, None)
+
+    # An earlier version resumed the Deployment first.
+    scaler = {"metadata": {"annotations": {KEDA_PAUSE: "0"}}}
+    for replicas in (2, 0):
+        place.patch("ScaledObject", "serve", scaler)
+        place.patch("Deployment", "serve", {"spec": {"replicas": replicas}}, manager="keda-operator")
+        assert "is resumed; its autoscaler sets its replicas" in place.gpuctl("resume", "serve").out
+        assert state() == (replicas, None, None)
 
 
 @pytest.mark.slow

@@ -135,7 +135,7 @@ def set_active(session: Session, resource: Resource, item: Object, *, active: bo
     session.patch_at(path, {"metadata": {"uid": metadata["uid"]}, "spec": {"active": active}})
 
 
-def own_autoscalers(session: Session, live: Object) -> list[Object]:
+def _own_autoscalers(session: Session, live: Object) -> list[Object]:
     """Return the autoscalers of a service that might start it while it is paused, without those that KEDA creates."""
     scope = Scope(session, live["metadata"]["namespace"])
     found: list[Object] = []
@@ -145,7 +145,15 @@ def own_autoscalers(session: Session, live: Object) -> list[Object]:
     return [scaler for scaler in found if not is_controlled(scaler)]
 
 
-def patch_autoscaler(session: Session, scaler: Object, patch: Object | None) -> None:
-    """Patch an autoscaler, if there is anything to change."""
-    if patch is not None:
-        session.patch(key_of(scaler), patch)
+def patch_autoscalers(
+    session: Session, live: Object, mark: str, change: Callable[[Object, str], Object | None]
+) -> bool:
+    """Patch the own autoscalers of a service where there is anything to change; return True if there was.
+
+    :param change: returns the patch of an autoscaler, or None.
+    """
+    patches = [(key_of(scaler), change(scaler, mark)) for scaler in _own_autoscalers(session, live)]
+    for key, patch in patches:
+        if patch is not None:
+            session.patch(key, patch)
+    return any(patch is not None for _, patch in patches)

@@ -14,8 +14,7 @@ from gpuctl.acts.pause_writes import (
     PauseResult,
     change_unless_ended,
     is_active,
-    own_autoscalers,
-    patch_autoscaler,
+    patch_autoscalers,
     patch_version,
     pause_annotations,
     queued_workload,
@@ -116,11 +115,12 @@ def _pause(session: Session, live: Object, keys: Records, reason: str | None) ->
             key, "paused", True, say("{stays} suspended until it is resumed{lasts}", stays=stays, lasts=lasts)
         )
     count = int(spec.get("replicas", 1))
-    if not count and marked:
+    # First, and also of a paused service: an interrupted resume may have resumed its autoscaler already.
+    changed = patch_autoscalers(session, live, keys.paused, pause_patch)
+    if count or not marked:
+        patch_version(session, live, pause_annotations(keys, str(count), reason), spec={"replicas": 0})
+    elif not changed:
         return PauseResult(key, "paused", False, say("is paused already"), "paused")
-    for scaler in own_autoscalers(session, live):
-        patch_autoscaler(session, scaler, pause_patch(scaler, keys.paused))
-    patch_version(session, live, pause_annotations(keys, str(count), reason), spec={"replicas": 0})
     if count:
         return PauseResult(key, "paused", True, _ends(count, be), "gpus-freed")
     return PauseResult(key, "paused", True, say("{stays} at 0 replicas until it is resumed", stays=stays))

@@ -9,8 +9,7 @@ from gpuctl.acts.pause_writes import (
     PauseResult,
     change_unless_ended,
     is_active,
-    own_autoscalers,
-    patch_autoscaler,
+    patch_autoscalers,
     patch_version,
     pause_annotations,
     queued_workload,
@@ -127,15 +126,21 @@ def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseR
 
 def _resume_service(session: Session, live: Object, keys: Records, waits: str) -> PauseResult:
     key, be = key_of(live), verb_of(dry_run=session.dry_run)
-    if (live.get("spec") or {}).get("replicas", 1):
-        return _not_paused(session, live, keys)
-    tracker = pause_undone_by(live)
+    is_marked = keys.paused in annotations_of(live)
+    have = (live.get("spec") or {}).get("replicas", 1)
+    tracker = None if have else pause_undone_by(live)
     if tracker is not None:
         raise NotPausable(
             say("{object} is managed by {tracker}, which sets its replicas", object=key, tracker=tracker),
             say("it starts with the next sync of its repository"),
         )
-    if keys.paused not in annotations_of(live):
+    # First, and also of a service that runs: a paused autoscaler stops its pods.
+    changed = patch_autoscalers(session, live, keys.paused, resume_patch)
+    if changed and not is_marked:
+        return _resumed(key, be, waits, say("its autoscaler sets its replicas"))
+    if have:
+        return _not_paused(session, live, keys)
+    if not is_marked:
         if keys.scales_to_zero in annotations_of(live):
             raise NotPausable(
                 say("{object} is not paused: its autoscaler has scaled it to 0", object=key),
@@ -151,8 +156,6 @@ def _resume_service(session: Session, live: Object, keys: Records, waits: str) -
         # Kueue's webhook refuses the change until then.
         raise NotPausable(say("the pods of {object} are still ending", object=key), say("run it again in a moment"))
     patch_version(session, live, pause_annotations(keys), spec={"replicas": count})
-    for scaler in own_autoscalers(session, live):
-        patch_autoscaler(session, scaler, resume_patch(scaler, keys.paused))
     if not refusal and (waits or queue_of(live)):
         return _resumed(key, be, waits, say(_ADMITTED))
     said = say("{be} resumed with {replicas:replica}", be=be, replicas=count)

@@ -20,13 +20,14 @@ def replica_range(scaler: Object) -> tuple[int, int]:
 
 
 def pause_patch(scaler: Object, mark: str) -> Object | None:
-    """Return the patch that keeps an autoscaler from starting a service with 0 pods; None if it does not start one.
+    """Return the patch that keeps an autoscaler from starting a service with 0 pods; None if it starts none.
 
     A HorizontalPodAutoscaler does so only with `minReplicas: 0`, so that it gets 1 until the service is resumed.
     Source: ``pkg/controller/podautoscaler/horizontal.go``, reconcileAutoscaler.
     """
     if scaler["kind"] == "ScaledObject":
-        return {"metadata": {"annotations": {KEDA_PAUSE: "0"}}}
+        is_paused = annotations_of(scaler).get(KEDA_PAUSE) == "0"
+        return None if is_paused else {"metadata": {"annotations": {KEDA_PAUSE: "0"}}}
     if replica_range(scaler)[0]:
         return None
     return {"metadata": {"annotations": {mark: "0"}}, "spec": {"minReplicas": 1}}
