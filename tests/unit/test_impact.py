@@ -624,6 +624,40 @@ def test_changed_image_restarts_a_training(repository: Repository) -> None:
     assert restart == {"kind": "training", "namespace": "nlp", "name": "image", "reason": "image"}
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "label"),
+    [
+        ("training: {queue: {a100: team}}", "training: {queue: {a100: other}}", "queue-name"),
+        (
+            "training: {queue: {a100: team}}",
+            "training: {queue: {a100: team}}\nqueues: {priority: workload}",
+            "priority-class",
+        ),
+    ],
+)
+def test_labels_that_kueue_fixes_restart_trainings_in_git_alone(
+    repository: Repository, before: str, after: str, label: str
+) -> None:
+    """Kueue's webhook rejects the sync of a running Job with another queue. An apply leaves the Job in its queue."""
+    head = "kind: platform\nversion: v0.1\n"
+    repository.write("platform.yaml", f"{head}{before}\n")
+    repository.write("jobs/a.yaml", training("a", gpu=1))
+    repository.commit()
+    repository.write("platform.yaml", f"{head}{after}\n")
+
+    def restarts(*options: str) -> Any:
+        return json.loads(repository.gpuctl("impact", "--from", "HEAD", "-o", "json", *options, "jobs").out)["restarts"]
+
+    reason = f"metadata.labels.kueue.x-k8s.io/{label}"
+    assert restarts() == []
+    assert [item["reason"] for item in restarts("--gitops", "argocd")] == [reason]
+    build = ("build", "jobs", "-o", "rendered", "--gitops", "argocd")
+    repository.write("platform.yaml", f"{head}{before}\n")
+    assert repository.gpuctl(*build).code == 0
+    repository.write("platform.yaml", f"{head}{after}\n")
+    assert f"starts anew: training a in nlp: {reason}\n" in repository.gpuctl(*build).out
+
+
 @pytest.mark.parametrize("options", [(), ("--embed",)])
 def test_training_rendered_differently_by_another_version_restarts(
     repository: Repository, options: tuple[str, ...]

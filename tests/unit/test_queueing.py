@@ -11,6 +11,7 @@ from gpuctl.apply.run.step_writes import is_unchanged
 from gpuctl.apply.state.managed_fields import fields_of
 from gpuctl.language.names import is_dns_subdomain, is_label_value
 from gpuctl.language.settings import Settings
+from gpuctl.objects.hashed_names import spec_digest
 from gpuctl.objects.ownership_metadata import HELD_QUEUE, records
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.queueing import (
@@ -223,3 +224,15 @@ def test_object_applied_since_the_plan_is_not_deleted() -> None:
     assert not is_unchanged(waiting, again, KEYS, by_users=True)
     running["metadata"]["uid"] = "2"
     assert not is_unchanged(waiting, running, KEYS, by_users=True)
+
+
+def test_digest_of_a_job_has_its_queue_and_whether_it_has_a_priority_class() -> None:
+    """Kueue's webhook lets a running job change its WorkloadPriorityClass, but not its queue."""
+
+    def digest(**labels: str) -> str:
+        named = {f"kueue.x-k8s.io/{key.replace('_', '-')}": value for key, value in labels.items()}
+        return spec_digest([{**training(), "metadata": {"labels": named}}])
+
+    queued = digest(queue_name="team")
+    assert len({digest(), queued, digest(queue_name="other"), digest(queue_name="team", priority_class="high")}) == 4
+    assert digest(queue_name="team", priority_class="high") == digest(queue_name="team", priority_class="low")

@@ -54,11 +54,14 @@ def impact(
     after: DeclaredState,
     rendered: RenderedNames = frozenset(),
     kept: RenderedNames = frozenset(),
+    *,
+    by_controller: bool = False,
 ) -> Impact:
     """Return the difference between two states.
 
     :param rendered: the trainings built from the first state.
     :param kept: those of ``rendered`` that a build of the second state keeps.
+    :param by_controller: a GitOps controller applies the second state.
     """
     pools = list(pool_rows(before, after))
     quotas = list(quota_rows(before, after))
@@ -71,7 +74,7 @@ def impact(
             if (paths := [change.path for change in value_changes(before.objects[key], after.objects[key])])
         ],
         removed=sorted(before.objects.keys() - after.objects.keys()),
-        restarts=restarts(before, after, rendered, kept),
+        restarts=restarts(before, after, rendered, kept, by_controller=by_controller),
         documents=changed_documents(before.documents, after.documents),
         waiting=list(waiting(quotas)),
         jobs=[

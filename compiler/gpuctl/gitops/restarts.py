@@ -21,6 +21,7 @@ from gpuctl.objects.embedded_document import is_same_document
 from gpuctl.objects.hashed_names import (
     CHANGEABLE,
     changeable_fields,
+    fixed_labels,
     hashed_name,
     is_hashed_name,
     spec_digest,
@@ -53,19 +54,23 @@ def restarts(
     after: DeclaredState,
     rendered: RenderedNames = frozenset(),
     kept: RenderedNames = frozenset(),
+    *,
+    by_controller: bool = False,
 ) -> list[Restart]:
     """Return the jobs of both states that restart.
 
     :param rendered: the trainings built from ``before``, perhaps by another version of gpuctl.
     :param kept: those of ``rendered`` that a build keeps if their documents do not change.
+    :param by_controller: a GitOps controller applies the change, also where no directory of the repository shows it.
     """
     found = []
     was, becomes = _trainings(before), _trainings(after)
     for job in sorted(was.keys() & becomes.keys()):
-        old, new = spec_digest(was[job]), spec_digest(becomes[job])
         # Another training may have the name of a generation: exp-202401 beside exp.
         own = (name for place, name in rendered if place == job.namespace and job._replace(name=name) not in was)
         names = {name for name in own if is_hashed_name(name, job.name)}
+        in_git = by_controller or bool(names)
+        old, new = (spec_digest(state[job], in_git=in_git) for state in (was, becomes))
         if was[job] == becomes[job] and any((job.namespace, name) in kept for name in names):
             continue
         if names and hashed_name(job.name, new) not in names:
@@ -126,6 +131,7 @@ def _fields(before: Object, after: Object) -> str:
     """Return the first few fields that differ and cannot change in place."""
     kept = {f"spec.{field}" for field in changeable_fields(after)}
     paths = [change.path for change in value_changes(before.get("spec"), after.get("spec"), "spec")]
+    paths += [change.path for change in value_changes(fixed_labels(before), fixed_labels(after), "metadata.labels")]
     return _shown([path for path in paths if path not in kept]) or "its name has a hash now"
 
 

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable
 
-from gpuctl.objects.api_resources import QUEUE_LABEL, Object, labels_of
+from gpuctl.objects.api_resources import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, Object, labels_of
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.elastic_jobs import SIZE_FIELDS, node_bounds
 
@@ -53,17 +53,34 @@ def changeable_fields(workload: Object) -> tuple[str, ...]:
     return (*fields, *SIZE_FIELDS) if node_bounds(workload) is not None else fields
 
 
-def spec_digest(objects: Iterable[Object]) -> str:
-    """Return the hash of the parts that cannot change while a training runs: its spec and its mounted files.
+def fixed_labels(workload: Object) -> dict[str, str]:
+    """Return the labels of a Job or JobSet that Kueue's webhook does not let change while it runs.
 
-    Metadata and the :func:`changeable_fields` are excluded, so that changing them restarts nothing. So is the
+    The queue stays; a WorkloadPriorityClass can be neither added nor removed, but replaced by another, so its value is
+    left out. Source: Kueue 0.19, ``pkg/controller/jobframework/validation.go`` (ValidateJobOnUpdate).
+    """
+    labels = labels_of(workload)
+    fixed = {QUEUE_LABEL: labels[QUEUE_LABEL]} if QUEUE_LABEL in labels else {}
+    return fixed | ({QUEUE_PRIORITY_LABEL: ""} if QUEUE_PRIORITY_LABEL in labels else {})
+
+
+def spec_digest(objects: Iterable[Object], *, in_git: bool = True) -> str:
+    """Return the hash of the parts that cannot change while a training runs: its spec, its mounted files and the
+    :func:`fixed_labels`.
+
+    Other metadata and the :func:`changeable_fields` are excluded, so that changing them restarts nothing. So is the
     Service, whose content no pod reads.
+
+    :param in_git: a controller applies the objects as they are in git. False for ``apply``, which leaves a running
+        training in its queue.
     """
     parts = []
     for obj in objects:
         if obj["kind"] in CHANGEABLE:
             kept = changeable_fields(obj)
-            parts.append([obj["kind"], {key: value for key, value in obj["spec"].items() if key not in kept}])
+            part = [obj["kind"], {key: value for key, value in obj["spec"].items() if key not in kept}]
+            labels = fixed_labels(obj) if in_git else {}
+            parts.append([*part, labels] if labels else part)
         elif obj["kind"] == "ConfigMap":
             parts.append([obj["kind"], obj["data"]])
     parts.sort(key=lambda part: str(part[0]))

@@ -56,11 +56,14 @@ def impact_of(
     """
     before, after = change.sides
     sides = declared_state_of(before, pod_requests), declared_state_of(after, pod_requests)
+    controller = _controller(after or before, gitops)
+    by_controller = controller is not None
     if snapshot is None:
-        return ChangeImpact(impact(*sides, change.rendered, change.kept), None)
-    live = live_impact(before, after, snapshot, _controller(after or before, gitops))
+        return ChangeImpact(impact(*sides, change.rendered, change.kept, by_controller=by_controller), None)
+    live = live_impact(before, after, snapshot, controller)
     sides = with_finished(sides[0], live.finished[0]), with_finished(sides[1], live.finished[1])
-    result = impact(*with_cluster_gpus(*sides, before, after, snapshot), change.rendered, change.kept)
+    sides = with_cluster_gpus(*sides, before, after, snapshot)
+    result = impact(*sides, change.rendered, change.kept, by_controller=by_controller)
     known = sides[0].jobs
     for answer in live.never:
         job = live.title(answer)
