@@ -31,6 +31,7 @@ from gpuctl.language.spelling import fold, nearest, suggest_name
 
 _CARD_FIELDS = frozenset({"gpu-memory", "gpu-profile", "gpu-share"})
 """Fields of resources, each of which selects or divides cards in its own way."""
+_OF_CARDS = _CARD_FIELDS | {"gpu-type"}
 
 
 class BoundDocument(NamedTuple):
@@ -117,17 +118,15 @@ def _bound_data(findings: Findings, kind: str, data: dict[str, Any], *, has_refe
 
 def _applicable(defaults: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
     """Return the defaults without those for cards that the job does not have, or describes by another field."""
-    of_cards = _CARD_FIELDS & (defaults.get("resources") or {}).keys()
-    if not of_cards:
-        return defaults
-    own = data.get("resources") or {}
+    ours, own = defaults.get("resources") or {}, data.get("resources") or {}
     # A role that is not a mapping is reported by its type.
     roles = (role for role in data.get("roles") or () if isinstance(role, dict))
-    pods = [merge(defaults["resources"], own), *(role.get("resources") or {} for role in roles)]
-    if any(resources.get("gpu") for resources in pods) and not _CARD_FIELDS & own.keys():
-        return defaults
-    kept = {name: value for name, value in defaults["resources"].items() if name not in of_cards - own.keys()}
-    return defaults | {"resources": kept}
+    pods = [merge(ours, own), *(role.get("resources") or {} for role in roles)]
+    excluded = _OF_CARDS
+    if any(resources.get("gpu") for resources in pods):
+        excluded = _CARD_FIELDS if _CARD_FIELDS & own.keys() else frozenset()
+    kept = {name: value for name, value in ours.items() if name not in excluded - own.keys()}
+    return defaults if kept == ours else defaults | {"resources": kept}
 
 
 def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
