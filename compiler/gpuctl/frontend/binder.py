@@ -20,6 +20,7 @@ from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.full_width import report_full_width
 from gpuctl.frontend.model_errors import report_model_errors
 from gpuctl.frontend.partial_model import partial_model
+from gpuctl.frontend.platform_defaults import merge, with_defaults
 from gpuctl.frontend.spans import child, within
 from gpuctl.frontend.sweep_jobs import job_data, with_job
 from gpuctl.frontend.templates import expand, without_references
@@ -28,10 +29,6 @@ from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS, Model
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.spelling import fold, nearest, suggest_name
-
-_CARD_FIELDS = frozenset({"gpu-memory", "gpu-profile", "gpu-share"})
-"""Fields of resources, each of which selects or divides cards in its own way."""
-_OF_CARDS = _CARD_FIELDS | {"gpu-type"}
 
 
 class BoundDocument(NamedTuple):
@@ -95,7 +92,7 @@ def _bound(
     data = _data(findings, kind)
     defaulted = defaults is not None and kind in defaults
     if defaults is not None and defaulted:
-        data = merge(_applicable(defaults[kind], data), data)
+        data = with_defaults(defaults[kind], data)
     if kind == "training" and ("sweep" in data or ("sweep",) in findings.bad):
         return _bound_sweep(findings, data)
     return _bound_data(
@@ -114,63 +111,6 @@ def _bound_data(findings: Findings, kind: str, data: dict[str, Any], *, has_refe
     if model is not None or kind not in WORKLOADS:
         return BoundDocument(kind, model)
     return BoundDocument(kind, None, partial_model(kind_shape(kind), data, findings.bad))  # type: ignore[arg-type]
-
-
-def _applicable(defaults: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-    """Return the defaults without those for cards that the job does not have, or describes by another field."""
-    ours, own = defaults.get("resources") or {}, data.get("resources") or {}
-    # A role that is not a mapping is reported by its type.
-    roles = (role for role in data.get("roles") or () if isinstance(role, dict))
-    pods = [merge(ours, own), *(role.get("resources") or {} for role in roles)]
-    excluded = _OF_CARDS
-    if any(resources.get("gpu") for resources in pods):
-        excluded = _CARD_FIELDS if _CARD_FIELDS & own.keys() else frozenset()
-    kept = {name: value for name, value in ours.items() if name not in excluded - own.keys()}
-    return defaults if kept == ours else defaults | {"resources": kept}
-
-
-def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Return ``over`` with the entries that only ``base`` has.
-
-    Mappings are merged recursively, environment variables by name in both of their forms. Any other value is replaced
-    as a whole.
-    """
-    merged = dict(over)
-    for key, value in base.items():
-        if key not in merged:
-            merged[key] = value
-        elif key == "env" and isinstance(value, dict | list) and isinstance(merged[key], dict | list):
-            merged[key] = _merge_variables(value, merged[key])
-        elif isinstance(value, dict) and isinstance(merged[key], dict):
-            merged[key] = merge(value, merged[key])
-    return merged
-
-
-def _merge_variables(base: Any, over: Any) -> Any:
-    """Return a document's variables plus the defaults that it does not set, in the form that the document uses.
-
-    Defaults are appended: diagnostics name the document's entries by index.
-    """
-    if isinstance(over, dict):
-        return over | {name: value for name, value in _as_mapping(base).items() if name not in over}
-    own = {entry.get("name") for entry in over if isinstance(entry, dict)}
-    entries = base if isinstance(base, list) else [_as_entry(name, value) for name, value in base.items()]
-    return [*over, *(entry for entry in entries if entry["name"] not in own)]
-
-
-def _as_mapping(variables: Any) -> dict[str, Any]:
-    """Return variables as a mapping: ``NAME: value``, or ``NAME:`` with the source of the value."""
-    if isinstance(variables, dict):
-        return variables
-    return {
-        entry["name"]: entry.get("value", {key: item for key, item in entry.items() if key != "name"})
-        for entry in variables
-    }
-
-
-def _as_entry(name: str, value: Any) -> dict[str, Any]:
-    """Return an entry of a variable mapping as a list entry."""
-    return {"name": name, **value} if isinstance(value, dict) else {"name": name, "value": value}
 
 
 def _kind(findings: Findings, *, direct: bool) -> str | None:
