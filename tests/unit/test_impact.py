@@ -151,6 +151,21 @@ def test_autoscaled_services_have_a_range_of_gpus(repository: Repository) -> Non
     assert "- pool a100: jobs ask for 4 to 10 GPUs of any type, and it has 8\n" in found.out
 
 
+def test_arrays_have_a_range_of_gpus(repository: Repository) -> None:
+    """One run at least, and at most as many as run at a time."""
+    files = {"pool.yaml": pool({"n1": A}) + "quota: {maxGpuPerJob: 6}\n", "q.yaml": quota("gpu: 8")}
+    job = training("a", gpu=2, more="array: {size: 100, parallelism: 3}\n")
+    report = impact_of(repository, files, {**files, "a.yaml": job})
+    assert gpus_by_pool(report)["a100", "any"] == ((0, 0, 8), (2, 6, 8))
+    assert quota_rows(report)["nlp", "requests.nvidia.com/gpu"] == ((0, 8), (6, 8))
+    assert report["fits"]
+    repository.write("a.yaml", training("a", gpu=2, more="array: 100\n"))
+    found = repository.gpuctl("impact", "--from", "HEAD")
+    assert found.code == 1
+    assert "- training a in nlp: asks for 200 GPUs; pool a100 allows 6 per job\n" in found.out
+    assert "- pool a100: jobs ask for 2 to 200 GPUs of any type, and it has 8\n" in found.out
+
+
 def test_unknown_capacity_is_not_a_breakage(repository: Repository) -> None:
     unknown = pool({"n1": A, "n2": "gpu-type: A100-80G"})
     report = impact_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
 
-from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity
 from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.gpu_checks import illegal_profile
 from gpuctl.frontend.role_views import pod_documents
@@ -51,25 +51,31 @@ class DeclaredPool:
 
 
 def pod_count(model: Job, *, most: bool = False) -> int:
-    """Return the number of pods of a workload; with autoscaling the minimum, or the maximum if ``most``."""
+    """Return the number of pods of a workload; of an array or with autoscaling the minimum at a time, or the maximum if
+    ``most``.
+    """
     if model.kind == "training":
-        return model.total_nodes
+        array = model.array_block
+        return model.total_nodes if array is None or not most else array.parallelism or array.size
     if model.kind == "inference" and model.autoscaled and model.autoscaling is not None:
         return ((model.autoscaling.maxReplicas or 1) if most else model.autoscaling.minReplicas) * nodes_of(model)
     service = service_of(model)
     return 1 if service is None else service.replicas * nodes_of(model)
 
 
-def amount_of_pods(model: Job, each: Callable[[Job], Fraction]) -> Fraction:
-    """Return an amount for all pods of a workload together, which the roles of a training may request differently."""
-    if model.kind == "training":
+def amount_of_pods(model: Job, each: Callable[[Job], Fraction], *, most: bool = False) -> Fraction:
+    """Return an amount for all pods of a workload together, which the roles of a training may request differently.
+
+    :param most: count the maximum of pods, see :func:`pod_count`.
+    """
+    if model.kind == "training" and model.roles:
         return sum((each(part) * part.resources.max_nodes for part in model.parts), Fraction(0))
-    return each(model) * pod_count(model)
+    return each(model) * pod_count(model, most=most)
 
 
-def amount_in_pool(model: Job, pool: str, each: Callable[[Job], Fraction]) -> Fraction:
+def amount_in_pool(model: Job, pool: str, each: Callable[[Job], Fraction], *, most: bool = False) -> Fraction:
     """Return an amount for the pods of a workload in one pool: roles can have pools of their own."""
-    return amount_of_pods(model, lambda part: each(part) if part.resources.pool == pool else Fraction(0))
+    return amount_of_pods(model, lambda part: each(part) if part.resources.pool == pool else Fraction(0), most=most)
 
 
 def declared_pools(documents: Sequence[Document], settings: Settings) -> dict[str, DeclaredPool]:
@@ -251,8 +257,9 @@ def _over_pool_quota(document: Document, model: Job, pool: str, declared: Declar
     quota = declared.model.quota if declared.model is not None else None
     if quota is None or quota.maxGpuPerJob is None or declared.document is None:
         return
-    total = amount_in_pool(model, pool, lambda part: Fraction(part.resources.gpu))
+    total = amount_in_pool(model, pool, lambda part: Fraction(part.resources.gpu), most=True)
     if total > quota.maxGpuPerJob:
+        path, hint = _fewer(model, quota.maxGpuPerJob)
         yield document.diagnostic(
             ERROR,
             "GPU419",
@@ -262,10 +269,26 @@ def _over_pool_quota(document: Document, model: Job, pool: str, declared: Declar
                 pool=pool,
                 most=quota.maxGpuPerJob,
             ),
-            ("resources", "gpu"),
-            say("ask for fewer, or use another pool"),
+            path,
+            hint,
             related=(Related(say("the limit"), declared.document.span(("quota", "maxGpuPerJob"))),),
         )
+
+
+def _fewer(model: Job, limit: int) -> tuple[FieldPath, Sentence]:
+    """Return the field that decides how many GPUs a job requests at most, and the hint to keep to a limit."""
+    number = limit // (model.resources.gpu * nodes_of(model)) if model.resources.gpu else 0
+    path: FieldPath = ("resources", "gpu")
+    if number and model.kind == "training" and (array := model.array_block) is not None:
+        path = ("array",) if array.parallelism is None else ("array", "parallelism")
+        text = f"parallelism: {number}"
+        if isinstance(model.array, int):
+            text = f"array: {{size: {array.size}, {text}}}"
+    elif model.kind == "inference" and model.autoscaled and number >= max(pod_count(model) // nodes_of(model), 1):
+        path, text = ("autoscaling", "maxReplicas"), f"maxReplicas: {number}"
+    else:
+        return path, say("ask for fewer, or use another pool")
+    return path, say("write `{text}`, or use another pool", text=text)
 
 
 def pool_capacity(name: str, declared: DeclaredPool, settings: Settings) -> Iterator[Diagnostic]:

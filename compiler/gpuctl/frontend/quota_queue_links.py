@@ -208,9 +208,6 @@ def _message(
 
 def _at_once(model: Job, resource: str, settings: Settings) -> Fraction:
     """Return what Kueue admits together: all pods of a training, or of one replica of a service."""
-    each = pod_request(model, resource, settings)
     if model.kind != "training":
-        return each * nodes_of(model)
-    if (array := model.array_block) is not None:
-        return each * min(array.parallelism or array.size, array.size)
-    return amount_of_pods(model, lambda part: pod_request(part, resource, settings))
+        return pod_request(model, resource, settings) * nodes_of(model)
+    return amount_of_pods(model, lambda part: pod_request(part, resource, settings), most=True)

@@ -270,7 +270,7 @@ def _demand(context: Context, document: Document, pod: Object, pod_requests: Pod
     model: Any = document.model
     resources = model.resources
     pods, most = pod_count(model), pod_count(model, most=True)
-    if model.kind == "training":
+    if model.kind == "training" and model.array is None:
         pods = most = resources.max_nodes  # Of one role, if there are any.
     settings = context.settings
     gpu = settings.gpu_of(resources)
