@@ -11,7 +11,7 @@ from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.import_values import Unreadable
 from gpuctl.importing.line_ledger import placed
 from gpuctl.importing.node_script import convert_node_script, with_constants
-from gpuctl.importing.source_tree import SourceTree
+from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.importing.task_fields import TaskFields, is_no_gpu
 
 VARIABLES = {
@@ -28,7 +28,7 @@ _RANGE = "the number of GPUs is fixed: the smallest of the range"
 _COUNT = r"(\d+)(\.\.\d*)?\Z"
 _MEMORY = r"(?i)(?:\d+(?:\.\d+)?[KMGT]B)?(?:\.\.)?(?:\d+(?:\.\d+)?[KMGT]B)?\Z"
 _VENDORS = frozenset({"nvidia", "amd"})
-_OTHER_VENDORS = frozenset({"google", "intel", "tenstorrent"})
+_OTHER_VENDORS = frozenset({"google", "tpu", "intel", "tenstorrent"})
 _SHELL = r"(?:/\S*/)?(?:ba|da|k|z)?sh"
 _LIST = r"&&|\|\|"
 
@@ -40,23 +40,34 @@ def take_resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
     if text is not None:
         _gpu_text(text, draft, task)
     elif tree.node(path) is not None:
-        count = tree.text((*path, "count")) or "1"
-        smallest = whole_number(count.split("..")[0])
-        number = 1 if smallest is None else smallest
-        task.set_gpus((*path, "count"), number, None, _RANGE if ".." in count else None)
-        if not task.gpus or draft.get("resources.gpu") is None:
-            draft.set("resources.gpu", number, tree.line(path))
-        name = tree.text((*path, "name"))
-        if name is not None and "," not in name:
-            draft.set("resources.gpu-type", name, tree.line((*path, "name")))
-            tree.mapped((*path, "name"), "resources.gpu-type")
-        vendor = tree.text((*path, "vendor"))
-        if vendor in _VENDORS:
-            _vendor(vendor, draft, tree.line((*path, "vendor")))
-            tree.mapped((*path, "vendor"), "resources.gpu-vendor")
-        tree.dropped((*path, "memory"), "the memory of a card is that of its type: `resources.gpu-type`")
+        _gpu_fields(tree, draft, task)
     for source, name, unit in (("cpu", "cpu", ""), ("memory", "memory", "Gi"), ("shm_size", "shm", "Gi")):
         task.amount(("resources", source), name, unit)
+
+
+def _gpu_fields(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
+    """Take GPUs such as ``{name: H100, count: 2..8}``."""
+    path: Path = ("resources", "gpu")
+    count, kind = (*path, "count"), (*path, "name")
+    items = [(*kind, index) for index in range(tree.items(kind))] or [kind]
+    names = [name for item in items for name in (tree.text(item) or "").split(",") if name]
+    vendor = (tree.text((*path, "vendor")) or "").lower()
+    if vendor in _OTHER_VENDORS or (names and all(map(is_no_gpu, names))):
+        task.no_gpus(path)
+        return
+    written = tree.text(count) or tree.text((*count, "min")) or "1"
+    smallest = whole_number(written.split("..")[0])
+    is_range = ".." in written or bool(tree.keys(count))
+    name = names[0] if len(names) == 1 else None
+    line = tree.line(path if tree.node(count) is None else count)
+    task.set_gpus(count, 1 if smallest is None else smallest, name, _RANGE if is_range else None, line)
+    if name is not None:
+        draft.set("resources.gpu-type", name, tree.line(kind))
+        tree.mapped(kind, "resources.gpu-type")
+    if vendor in _VENDORS:
+        _vendor(vendor, draft, tree.line((*path, "vendor")))
+        tree.mapped((*path, "vendor"), "resources.gpu-vendor")
+    tree.dropped((*path, "memory"), "the memory of a card is that of its type: `resources.gpu-type`")
 
 
 def _vendor(vendor: str, draft: Draft, line: int) -> None:

@@ -58,18 +58,22 @@ class TaskFields:
         else:
             self.tree.mapped(path, "resources.nodes")
 
-    def set_gpus(self, path: Path, number: int, kind: str | list[str] | None, note: str | None = None) -> None:
+    def set_gpus(
+        self, path: Path, number: int, kind: str | list[str] | None, note: str | None = None, line: int = 0
+    ) -> None:
         """Take the GPUs of a node.
 
         :param kind: the type, or types in order of preference.
         :param note: what differs.
+        :param line: the line of the number, if no value is at the path.
         """
+        line = line or self.tree.line(path)
         self.gpus = number if self.given.gpus_per_node is None else self.given.gpus_per_node
-        self.draft.set("resources.gpu", self.gpus, self.tree.line(path))
+        self.draft.set("resources.gpu", self.gpus, line)
         if kind is not None:
-            self.draft.set("resources.gpu-type", kind, self.tree.line(path))
+            self.draft.set("resources.gpu-type", kind, line)
             if all(re.match(_AMD, name) for name in ([kind] if isinstance(kind, str) else kind)):
-                self.draft.set("resources.gpu-vendor", "amd", self.tree.line(path))
+                self.draft.set("resources.gpu-vendor", "amd", line)
         self.tree.taken(path, "resources.gpu", note)
 
     def no_gpus(self, path: Path) -> None:
