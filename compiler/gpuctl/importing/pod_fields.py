@@ -34,6 +34,7 @@ _CARRIED = ("securityContext", "lifecycle", "stdin", "tty", "volumeDevices")
 """Fields of the program's container that `podPatch` carries."""
 _QUANTITY = r"\d+(?:\.\d+)?[A-Za-z]{0,2}\Z"
 _SLICE = r"nvidia\.com/mig-(\d{1,2}g\.\d{1,3}gb)\Z"
+_ONE_KIND = "GPUs of a pod are whole cards of one vendor, or slices of one profile, all for the program"
 _POD_DEFAULTS = {"dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"}
 
 
@@ -52,7 +53,7 @@ class PodFields:
         self.given = given
         containers: Path = (*self.spec, "containers")
         names = [tree.text((*containers, index, "name")) for index in range(tree.items(containers))]
-        with_gpus = [index for index in range(len(names)) if _has_gpus(tree, (*containers, index, "resources"))]
+        with_gpus = [index for index in range(len(names)) if _gpu_requests(tree, (*containers, index, "resources"))]
         self.main = names.index(main) if main is not None and main in names else next(iter(with_gpus), 0)
         self.container: Path = (*containers, self.main)
         self.resources: Path = (*self.container, "resources")
@@ -87,6 +88,9 @@ class PodFields:
         volumes.take()
         take_further_containers(tree, self.spec, self.main, volumes, self.draft)
         volumes.take_unused()
+        for path in others:
+            for name in _gpu_requests(tree, (*path, "resources")):
+                tree.dropped(name, _ONE_KIND)
         self._pod(without)
 
     def _set(self, path: Path, field: str, value: Any) -> None:
@@ -162,6 +166,9 @@ class PodFields:
                 tree.mapped((*requests, name), "resources.gpu")
                 if vendor != "nvidia":
                     self.draft.set("resources.gpu-vendor", vendor, tree.line(path))
+            elif number:
+                for group in (limits, requests):
+                    tree.dropped((*group, name), _ONE_KIND)
         self._slices()
         self._rdma()
         if not self.gpus:
@@ -190,7 +197,11 @@ class PodFields:
             for name in tree.keys((*self.resources, group)):
                 path = (*self.resources, group, name)
                 match, number = re.match(_SLICE, name), whole_number(tree.text(path))
-                if match is not None and number and self.draft.get("resources.gpu-profile") in (None, match[1]):
+                if match is None or not number:
+                    continue
+                if self.gpus and self.draft.get("resources.gpu-profile") != match[1]:
+                    tree.dropped(path, _ONE_KIND)
+                else:
                     self.gpus = number
                     self.draft.set("resources.gpu-profile", match[1], tree.line(path))
                     self._set(path, "resources.gpu", number)
@@ -306,10 +317,12 @@ class PodFields:
             self.patch.field(path, name)
 
 
-def _has_gpus(tree: SourceTree, resources: Path) -> bool:
-    """Return True if a container requests whole GPUs or slices of them."""
-    names = [name for group in ("limits", "requests") for name in tree.keys((*resources, group))]
-    return any(name in GPU_RESOURCES or re.match(_SLICE, name) is not None for name in names)
+def _gpu_requests(tree: SourceTree, resources: Path) -> list[Path]:
+    """Return the paths of the requests of a container for whole GPUs and for slices of them."""
+    paths: list[Path] = [
+        (*resources, group, name) for group in ("limits", "requests") for name in tree.keys((*resources, group))
+    ]
+    return [path for path in paths if path[-1] in GPU_RESOURCES or re.match(_SLICE, str(path[-1])) is not None]
 
 
 def is_same(tree: SourceTree, first: Path, second: Path, without: Collection[str] = ()) -> list[Path]:
