@@ -23,6 +23,9 @@ _MODE: Path = ("spec", "completionMode")
 _SUBDOMAIN: Path = (*_TEMPLATE, "spec", "subdomain")
 _BACKOFF = 6
 """Further attempts of a Job that names no number of them."""
+_MOST_RETRIES = 1000
+_MOST_RUNS = 100_000
+_HELD = "`gpuctl pause NAME` holds a job"
 _ATTEMPTS = "each further attempt is a new pod: the kubelet restarts no container"
 _BESIDE = "it is a sidecar, which ends with the program: a Job waits for the end of all its containers"
 _ADDRESS = "the pods are nodes of one training: `MASTER_ADDR` is the first one, and `NODE_RANK` the index of each"
@@ -37,7 +40,7 @@ _NOTES = {
     "`resources.nodes`",
     r"backoffLimit": "`array.retries` is the number of further attempts of each run",
     r"podFailurePolicy|podReplacementPolicy|successPolicy": "`job.retries` counts all failures but evictions",
-    r"suspend": "`gpuctl pause NAME` holds a job",
+    r"suspend": _HELD,
     r"generateName": "--name names the job",
     r"manualSelector|selector": "Kubernetes selects the pods of a Job",
     r"Probe": "the pods of a training have no probes",
@@ -90,35 +93,47 @@ def _group_of_nodes(tree: SourceTree) -> int:
 def _take_runs(tree: SourceTree, draft: Draft) -> bool:
     """Take the number of pods as an array. Return False if there is one pod, or if its end is that of any pod."""
     number, parallel = whole_number(tree.text(_ENDS)), whole_number(tree.text(_WIDTH))
-    if (number or 1) == 1 and parallel in (None, 1):
+    if parallel == 0:
+        tree.dropped(_WIDTH, _HELD)
+        parallel = 1
+    if number == 0:
+        tree.dropped(_ENDS, "a Job of no pods ends at once, and this document runs one pod")
+        number = 1
+    if number == 1 or (number is None and parallel in (None, 1)):
         for path in (_ENDS, _WIDTH, _MODE):
             tree.mapped(path, "kind")
         return False
-    if number is None or parallel == 0:
+    if number is not None and number > _MOST_RUNS:
+        tree.dropped(_ENDS, f"an array has at most {_MOST_RUNS} runs")
+        number = None
+    if number is None:
         return False
-    draft.set("array", {"size": number, "parallelism": parallel or 1}, tree.line(_ENDS))
+    draft.set("array", {"size": number, "parallelism": min(parallel or 1, number)}, tree.line(_ENDS))
     for path in (_ENDS, _WIDTH, _MODE):
         tree.mapped(path, "array")
-    for name, field in (("backoffLimitPerIndex", "retries"), ("maxFailedIndexes", "max_failed")):
+    for name, field, most in (
+        ("backoffLimitPerIndex", "retries", _MOST_RETRIES),
+        ("maxFailedIndexes", "max_failed", number),
+    ):
         amount = whole_number(tree.text((*_SPEC, name)))
         if amount is not None:
-            draft.set(f"array.{field}", amount, tree.line((*_SPEC, name)))
-            tree.mapped((*_SPEC, name), f"array.{field}")
+            draft.set(f"array.{field}", min(amount, most), tree.line((*_SPEC, name)))
+            tree.taken((*_SPEC, name), f"array.{field}", f"{most} at most" if amount > most else None)
     return True
 
 
 def _take_attempts(tree: SourceTree, draft: Draft, *, is_array: bool, nodes: int) -> None:
     """Take the restart policy and the number of further attempts, which nodes of one training do not have alone."""
     policy, limit = (*_TEMPLATE, "spec", "restartPolicy"), (*_SPEC, "backoffLimit")
-    in_place = tree.text(policy) == "OnFailure"
-    if is_array:
-        tree.taken(policy, "array.retries", _ATTEMPTS if in_place else None)
-        return
+    field = "array.retries" if is_array else "job.retries"
     number = whole_number(tree.text(limit))
-    if number is None and tree.node(limit) is None and nodes == 1:
-        draft.set("job.retries", _BACKOFF)
-        draft.head.append(f"No line sets spec.backoffLimit: Kubernetes makes {_BACKOFF} further attempts.")
-    elif number is not None:
-        draft.set("job.retries", min(number, 1000), tree.line(limit))
-        tree.taken(limit, "job.retries", "1000 at most" if number > 1000 else None)
-    tree.taken(policy, "job.retries", _ATTEMPTS if in_place else None)
+    if tree.node(limit) is None and tree.node((*_SPEC, "backoffLimitPerIndex")) is None:
+        is_one = nodes == 1 and not is_array
+        rest = "" if is_one else f", this document none: write `{field}`"
+        draft.head.append(f"No line sets spec.backoffLimit: Kubernetes makes {_BACKOFF} further attempts{rest}.")
+        if is_one:
+            draft.set(field, _BACKOFF)
+    elif number is not None and not is_array:
+        draft.set(field, min(number, _MOST_RETRIES), tree.line(limit))
+        tree.taken(limit, field, f"{_MOST_RETRIES} at most" if number > _MOST_RETRIES else None)
+    tree.taken(policy, field, _ATTEMPTS if tree.text(policy) == "OnFailure" else None)
