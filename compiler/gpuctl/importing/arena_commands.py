@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from gpuctl.frontend.platform_restrictions import is_reserved_key
 from gpuctl.frontend.shell_lexer import NotUnderstood
 from gpuctl.frontend.source import Source
 from gpuctl.importing.arena_options import (
@@ -27,7 +28,6 @@ from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.manifest_metadata import is_reserved
 from gpuctl.importing.pod_fields import GPU_RESOURCES
 from gpuctl.importing.slurm.body_syntax import BodyCommand, statements_of
 from gpuctl.importing.slurm.shell_values import Value, constant_of, words_of
@@ -121,7 +121,7 @@ class _ArenaJob:
         program = command.program
         verb = verb_place([word.text for word in program]) or 1
         self.is_service = program[verb].text == "serve"
-        self.draft = Draft("inference" if self.is_service else "training", source, TOOL)
+        self.draft = Draft("inference" if self.is_service else "training", source, TOOL, given.settings)
         self.line = breaks.before(command.start) + 1
         self.type = program[verb + 1].text if len(program) > verb + 1 else ""
         words = [
@@ -325,7 +325,7 @@ class _ArenaJob:
 
     def _pair(self, flag: ArenaFlag, field: str) -> bool:
         name, equals, value = flag.value.partition("=")
-        if not equals or is_reserved(name):
+        if not equals or is_reserved_key(name, self.draft.settings):
             return False
         self.draft.set_item(field, name, value, flag.line)
         self.ledger.mapped(flag.line, flag.text, f"{field}.{name}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from gpuctl.frontend.platform_restrictions import is_reserved_key
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.importing.arena_options import COPIED_DATA, DROPPED
@@ -20,7 +21,6 @@ from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.line_ledger import LineLedger, in_source_order
-from gpuctl.importing.manifest_metadata import is_reserved
 from gpuctl.importing.pod_fields import DEVICES, GPU_RESOURCES, is_same
 from gpuctl.importing.restart_policies import take_restarts
 from gpuctl.importing.source_tree import Path, SourceTree, read_documents
@@ -85,7 +85,7 @@ class _ArenaJobFile:
     def __init__(self, raw: RawDocument, source: str, given: Given, ledger: LineLedger) -> None:
         self.tree = SourceTree(raw, ledger)
         self.given = given
-        self.draft = Draft("training", source, TOOL)
+        self.draft = Draft("training", source, TOOL, given.settings)
         self.task = TaskFields(self.tree, self.draft, given)
         self.framework = self.tree.text(("framework", "name")) or ""
         self.is_pytorch = FRAMEWORKS.get(self.framework) == PYTORCH
@@ -122,7 +122,7 @@ class _ArenaJobFile:
                 self._set((key,), field, text)
         for key in ("labels", "annotations"):
             for name in tree.keys((key,)):
-                if not is_reserved(name):
+                if not is_reserved_key(name, self.draft.settings):
                     self.draft.set_item(f"job.{key}", name, tree.text((key, name)) or "", tree.line((key, name)))
                     tree.mapped((key, name), f"job.{key}.{name}")
         image = tree.text(("image",))

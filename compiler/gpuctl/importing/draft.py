@@ -12,6 +12,7 @@ from gpuctl.frontend.templates import escape_document
 from gpuctl.importing.line_ledger import placed
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import VERSION
+from gpuctl.language.settings import Settings
 
 COMMAND = "environment.command"
 """The path of the field that scripts of other tools become."""
@@ -31,10 +32,13 @@ class Draft:
 
     Fields are set by path, such as ``resources.gpu``. The comment of a field is the line, or the range of lines, of the
     source. ``lines``: the lines of the source for those of a text inside of it, while that text is read.
+
+    :param settings: those of the platform.
     """
 
-    def __init__(self, kind: str, source: str, tool: str) -> None:
+    def __init__(self, kind: str, source: str, tool: str, settings: Settings | None = None) -> None:
         self.kind = kind
+        self.settings = settings or Settings()
         self.head = [f"Imported from {source} ({tool})."]
         self.lines: Mapping[int, range] = MappingProxyType({})
         self._data: dict[str, Any] = {}

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from gpuctl.language.settings import Settings
+
 REASONS = {
     "--name": "no line names the job",
     "--image": "no line names a container image",
@@ -27,7 +29,7 @@ _QUESTIONS = {
 class Given(NamedTuple):
     """Values of the command line. None: the source's value, or a question.
 
-    ``pools``: a partition of Slurm -> the pool. ``rdma``: the extended resource of the platform's RDMA devices.
+    ``pools``: a partition of Slurm -> the pool. ``settings``: those of the platform.
     """
 
     image: str | None = None
@@ -39,7 +41,12 @@ class Given(NamedTuple):
     workdir: str | None = None
     name: str | None = None
     pools: Mapping[str, str] = MappingProxyType({})
-    rdma: str | None = None
+    settings: Settings = Settings()
+
+    @property
+    def rdma(self) -> str | None:
+        """The extended resource of the platform's RDMA devices; None if it has none."""
+        return self.settings.rdma.resource if self.settings.rdma is not None else None
 
     def of_job(self, index: int, number: int) -> Given:
         """Return the values for one of several jobs of a source, whose names then end in a number."""

@@ -54,7 +54,7 @@ def import_job(raw: RawDocument, source: str, given: Given) -> Imported:
     """Return the training of a Job."""
     ledger = LineLedger()
     tree = SourceTree(raw, ledger)
-    draft = Draft("training", source, _KIND)
+    draft = Draft("training", source, _KIND, given.settings)
     take_metadata(tree, draft)
     take_labels(tree, (*_TEMPLATE, "metadata", "labels"), draft)
     take_annotations(tree, (*_TEMPLATE, "metadata", "annotations"), draft)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from gpuctl.frontend.platform_restrictions import is_reserved_key
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.language.names import nearest_dns_label
-from gpuctl.language.workload import RESERVED_LABELS, RESERVED_PREFIXES
+from gpuctl.language.workload import RESERVED_LABELS
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _PRIORITY = "kueue.x-k8s.io/priority-class"
 OUR_LABELS = {"app": None, "app.kubernetes.io/name": None, "app.kubernetes.io/managed-by": "gpuctl"}
 """Label that gpuctl sets -> its value, None for the name of the job."""
+_TOPOLOGY = "write `resources.topology`"
 _OF_JOBS = "batch.kubernetes.io/"
 """Prefix of the labels and annotations that Kubernetes gives to Jobs and their pods."""
 _WRITTEN_BY_SERVER = frozenset(
@@ -51,7 +53,9 @@ def take_annotations(tree: SourceTree, base: Path, draft: Draft) -> None:
             tree.mapped(path, None, "Kubernetes wrote it")
         elif known != value:
             tree.dropped(path, f"a job and its pods have the same annotations: `{known}` stays")
-        elif not is_reserved(key):
+        elif is_reserved_key(key, draft.settings):
+            tree.dropped(path, _TOPOLOGY if "-topology" in key else "documents cannot set this annotation")
+        else:
             draft.set_item("job.annotations", key, value, tree.line(path))
             tree.mapped(path, f"job.annotations.{key}")
 
@@ -65,7 +69,7 @@ def take_labels(tree: SourceTree, base: Path, draft: Draft) -> None:
             tree.mapped(path, "resources.queue")
         elif key == _PRIORITY:
             tree.dropped(path, "`job.priority` is high, medium or low")
-        elif is_reserved(key):
+        elif is_reserved_key(key, draft.settings):
             _reserved_label(tree, path, key, str(draft.get("job.name") or ""))
         elif (draft.get("job.labels") or {}).get(key, value) != value:
             tree.dropped(path, f"a job and its pods have the same labels: `{draft.get('job.labels')[key]}` stays")
@@ -83,8 +87,3 @@ def _reserved_label(tree: SourceTree, path: Path, key: str, name: str) -> None:
         tree.taken(path, None, None if tree.text(path) == ours else f"gpuctl sets it to `{ours}`")
     else:
         tree.dropped(path, "documents cannot set this label")
-
-
-def is_reserved(key: str) -> bool:
-    """Return True if documents cannot set a label or annotation."""
-    return key in RESERVED_LABELS or key.startswith(tuple(RESERVED_PREFIXES))

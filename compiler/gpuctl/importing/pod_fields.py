@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from gpuctl.frontend.platform_restrictions import is_reserved_key
 from gpuctl.importing.carried_fields import PATCHED, SET_BY_GPUCTL, PodPatch
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import source_of_variable, take_variable
@@ -13,7 +14,6 @@ from gpuctl.importing.field_values import short_duration, whole_number
 from gpuctl.importing.further_containers import take_further_containers
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.label_selectors import selected_labels
-from gpuctl.importing.manifest_metadata import is_reserved
 from gpuctl.importing.manifest_volumes import PodVolumes
 from gpuctl.importing.source_tree import Path, SourceTree, dotted_path
 
@@ -167,8 +167,8 @@ class PodFields:
                 if vendor != "nvidia":
                     self.draft.set("resources.gpu-vendor", vendor, tree.line(path))
             elif number:
-                for group in (limits, requests):
-                    tree.dropped((*group, name), _ONE_KIND)
+                tree.dropped((*limits, name), _ONE_KIND)
+                tree.dropped((*requests, name), _ONE_KIND)
         self._slices()
         self._rdma()
         if not self.gpus:
@@ -308,7 +308,10 @@ class PodFields:
 
     def _carry(self, path: Path, name: str) -> None:
         for key, values in selected_labels(self.tree.get(path)):
-            if is_reserved(key) and (self.given.name or self.draft.get("job.name")) not in values:
+            if (
+                is_reserved_key(key, self.draft.settings)
+                and (self.given.name or self.draft.get("job.name")) not in values
+            ):
                 self.tree.dropped(
                     path, f"it selects pods by the label `{key}`, which gpuctl sets to the name of the job"
                 )

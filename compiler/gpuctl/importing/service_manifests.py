@@ -62,7 +62,7 @@ def import_deployment(
     ledger = LineLedger()
     tree = SourceTree(raw, ledger)
     is_stateful = tree.text(("kind",)) == "StatefulSet"
-    draft = Draft("inference", source, "StatefulSet" if is_stateful else TOOL)
+    draft = Draft("inference", source, "StatefulSet" if is_stateful else TOOL, given.settings)
     if is_stateful:
         tree.changed(("kind",), "kind", "it becomes a Deployment: its pods have no names of their own")
     take_metadata(tree, draft)

@@ -114,7 +114,7 @@ def _is_head(tree: SourceTree) -> bool:
 def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, drafts: list[Draft]) -> list[Missing]:
     tree = SourceTree(raw, ledger)
     kind = "inference" if tree.node(("service",)) is not None else "training"
-    draft = Draft(kind, source, TOOL)
+    draft = Draft(kind, source, TOOL, given.settings)
     drafts.append(draft)
     task = TaskFields(tree, draft, given)
     task.name(("name",))

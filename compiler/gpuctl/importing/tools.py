@@ -20,14 +20,10 @@ from gpuctl.language.kinds import KINDS as DOCUMENT_KINDS
 
 
 class Importer(NamedTuple):
-    """An importer. ``is_its``: return True if a text is one of the tool's files.
-
-    ``names_devices``: its files request RDMA devices by their resource, which the settings of the platform name.
-    """
+    """An importer. ``is_its``: return True if a text is one of the tool's files."""
 
     is_its: Callable[[str], bool]
     run: Callable[[Source, Given], Imported]
-    names_devices: bool = False
 
 
 _INDENTED = r"\A\s*\{|(?m:^[\"']?kind[\"']?:[ \t]*[\"']?\w*List\b)"
@@ -71,11 +67,11 @@ def _is_sky_task(text: str) -> bool:
 
 IMPORTERS: dict[str, Importer] = {
     "slurm": Importer(_is_batch_script, import_batch_script),
-    "arena": Importer(_is_arena_job, _import_arena, names_devices=True),
-    "pytorchjob": Importer(_has_kind("PyTorchJob"), import_manifests("PyTorchJob"), names_devices=True),
-    "trainjob": Importer(_has_kind("TrainJob"), import_manifests("TrainJob"), names_devices=True),
-    "deployment": Importer(_has_kind("(?:Deployment|StatefulSet)"), import_manifests("Deployment"), names_devices=True),
-    "job": Importer(_has_kind("Job"), import_manifests("Job"), names_devices=True),
+    "arena": Importer(_is_arena_job, _import_arena),
+    "pytorchjob": Importer(_has_kind("PyTorchJob"), import_manifests("PyTorchJob")),
+    "trainjob": Importer(_has_kind("TrainJob"), import_manifests("TrainJob")),
+    "deployment": Importer(_has_kind("(?:Deployment|StatefulSet)"), import_manifests("Deployment")),
+    "job": Importer(_has_kind("Job"), import_manifests("Job")),
     "dstack": Importer(_is_dstack_run, import_dstack_run),
     "skypilot": Importer(_is_sky_task, import_sky_tasks),
 }

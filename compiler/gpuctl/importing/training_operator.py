@@ -64,7 +64,7 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
     """Return the training of a PyTorchJob."""
     ledger = LineLedger()
     tree = SourceTree(raw, ledger)
-    draft = Draft("training", source, TOOL)
+    draft = Draft("training", source, TOOL, given.settings)
     take_metadata(tree, draft)
     missing: list[Missing] = []
     asking = tree.line(_REPLICAS)
@@ -150,7 +150,7 @@ def import_train_job(raw: RawDocument, source: str, given: Given) -> Imported:
     """Return the training of a TrainJob. Its runtime is an object of the cluster, and is not read."""
     ledger = LineLedger()
     tree = SourceTree(raw, ledger)
-    draft = Draft("training", source, "TrainJob")
+    draft = Draft("training", source, "TrainJob", given.settings)
     take_metadata(tree, draft)
     tree.changed(("spec", "runtimeRef"), None, _RUNTIME)
     take_labels(tree, ("spec", "labels"), draft)

@@ -56,13 +56,10 @@ def import_file(source: Source, given: Given, tool: str | None, platform: str | 
     :param platform: the platform that the documents are checked with. Default: platform.yaml beside or above the file.
     """
     directory = Path(source.path).parent if source.path is not None and source.name != STDIN else None
-    settings: str | Source | None = platform
     try:
         importer = find_importer(source, tool)
-        if importer.names_devices:
-            resource, settings = _rdma_resource(platform, directory)
-            given = given._replace(rdma=resource)
-        imported = importer.run(source, given)
+        found = load_platform(platform, versions=VERSIONS, directory=directory)
+        imported = importer.run(source, given._replace(settings=found.settings))
     except Unreadable as error:
         return ImportedFile(source.name, tool, [], problem=error.problem)
     if imported.missing:
@@ -72,6 +69,9 @@ def import_file(source: Source, given: Given, tool: str | None, platform: str | 
         imported.drafts[0].head += [_dropped_line(entry) for entry in dropped]
     documents = [draft.text() for draft in imported.drafts]
     name = "the imported document" if len(documents) == 1 else "the imported documents"
+    # The file may be a pipe, which is read once. One that was found may be another tool's, and an error if it is named.
+    read = list(found.sources.values()) if platform is not None or not found.settings.is_default else []
+    settings = read[0] if read else platform
     result = compile(Source(name, "---\n".join(documents)), platform=settings, directory=directory, namespaces=True)
     if any(item.severity is Severity.ERROR and item.code not in _OF_PLATFORM for item in result.diagnostics):
         documents = []
@@ -83,13 +83,3 @@ def import_file(source: Source, given: Given, tool: str | None, platform: str | 
 def _dropped_line(entry: LedgerEntry) -> str:
     places = "line" if entry.line == entry.last_line else "lines"
     return f"Dropped, {places} {entry.lines}: {entry.text}: {entry.note}"
-
-
-def _rdma_resource(platform: str | None, directory: Path | None) -> tuple[str | None, str | Source | None]:
-    """Return the extended resource of the platform's RDMA devices, None if it has none, and the platform as read."""
-    found = load_platform(platform, versions=VERSIONS, directory=directory)
-    rdma = found.settings.rdma
-    # A file that was found may be another tool's: named as the platform, it would be an error.
-    is_platform = platform is not None or not found.settings.is_default
-    read = list(found.sources.values()) if is_platform else []
-    return rdma.resource if rdma is not None else None, read[0] if read else platform
