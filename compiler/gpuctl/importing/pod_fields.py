@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuctl.frontend.platform_restrictions import is_reserved_key
 from gpuctl.importing.carried_fields import PATCHED, SET_BY_GPUCTL, PodPatch
+from gpuctl.importing.container_ports import container_ports, with_port_numbers
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import source_of_variable, take_variable
 from gpuctl.importing.field_values import short_duration, whole_number
@@ -252,11 +253,20 @@ class PodFields:
             path = (*self.container, name)
             if name in SET_BY_GPUCTL:
                 self.patch.set_by_gpuctl(path, name)
-            elif name in _CARRIED and tree.typed(path) != {}:
-                self.patch.of_container(path, name, tree.typed(path))
+            else:
+                self._container_field(self.container, name)
         for name in tree.keys(self.spec):
             if name not in without:
                 self._pod_field((*self.spec, name), name)
+
+    def _container_field(self, container: Path, name: str) -> None:
+        """Carry a field of the program's container that the language does not have."""
+        value = self.tree.typed((*container, name)) if name in _CARRIED else None
+        if name == "lifecycle" and isinstance(value, dict):
+            ports = container_ports(self.tree, container)
+            value = {moment: with_port_numbers(action, ports) for moment, action in value.items()}
+        if value not in (None, {}):
+            self.patch.of_container((*container, name), name, value)
 
     def _pod_field(self, path: Path, name: str) -> None:
         tree, value = self.tree, self.tree.get(path)
@@ -299,9 +309,8 @@ class PodFields:
             workdir = tree.text((*path, "workingDir"))
             if workdir is not None:
                 self._set((*path, "workingDir"), "environment.workdir", workdir)
-            for name in _CARRIED:
-                if tree.node((*path, name)) is not None:
-                    self.patch.of_container((*path, name), name, tree.typed((*path, name)))
+            for name in tree.keys(path):
+                self._container_field(path, name)
         for name in tree.keys(spec):
             if name not in without and self.draft.get(f"podPatch.{name}") is None:
                 self._pod_field((*spec, name), name)

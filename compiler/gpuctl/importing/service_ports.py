@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from gpuctl.importing.container_ports import ContainerPort, container_ports, port_number
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.pod_fields import PodFields
@@ -11,15 +12,6 @@ from gpuctl.importing.source_tree import Path, SourceTree
 
 _PROTOCOLS = ("TCP", "UDP")
 _MAIN = "main"
-
-
-class ContainerPort(NamedTuple):
-    """A port of a container. ``path``: its entry in the manifest."""
-
-    number: int
-    name: str | None
-    protocol: str
-    path: Path
 
 
 class ServicePorts:
@@ -30,10 +22,10 @@ class ServicePorts:
         self.draft = draft
         self.container = pod.container
         self.patch = pod.patch
-        self.known = _container_ports(tree, (*pod.container, "ports"))
+        self.known = container_ports(tree, pod.container)
         containers: Path = pod.container[:-1]
-        others = [(*containers, index, "ports") for index in range(tree.items(containers)) if index != pod.main]
-        self.named = [*self.known, *(port for path in others for port in _container_ports(tree, path))]
+        others = [(*containers, index) for index in range(tree.items(containers)) if index != pod.main]
+        self.named = [*self.known, *(port for path in others for port in container_ports(tree, path))]
         """Ports that a Service can name, also those of other containers."""
         self.main: ContainerPort | None = self.known[0] if self.known else None
         self.extra: list[dict[str, Any]] = []
@@ -53,10 +45,7 @@ class ServicePorts:
 
     def resolve(self, text: str | None) -> int | None:
         """Return the number of a port that is named by its number or by its name."""
-        number = whole_number(text)
-        if number is not None or text is None:
-            return number
-        return next((port.number for port in self.named if port.name == text), None)
+        return port_number(text, self.named)
 
     def _target(self, service: SourceTree, path: Path) -> ContainerPort | None:
         """Return the port in the container that a port of a Service is about; None if it is not known."""
@@ -124,17 +113,6 @@ class ServicePorts:
                 return str(entry["name"])
         self.extra.append({"name": self._free_name(name, values["port"]), **values, **protocol})
         return str(self.extra[-1]["name"])
-
-
-def _container_ports(tree: SourceTree, base: Path) -> list[ContainerPort]:
-    found = []
-    for index in range(tree.items(base)):
-        path: Path = (*base, index)
-        number = whole_number(tree.text((*path, "containerPort")))
-        if number is not None:
-            protocol = tree.text((*path, "protocol")) or "TCP"
-            found.append(ContainerPort(number, tree.text((*path, "name")), protocol, path))
-    return found
 
 
 def _is_same(one: ContainerPort, other: ContainerPort) -> bool:

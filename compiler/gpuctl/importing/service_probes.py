@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuctl.importing.container_ports import with_port_numbers
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.field_values import short_duration, whole_number
 from gpuctl.importing.pod_fields import PodFields
@@ -22,13 +23,7 @@ def take_probes(tree: SourceTree, pod: PodFields, ports: ServicePorts, draft: Dr
         path = None if written is None else f"/{written.removeprefix('/')}"
         known = draft.get(_HEALTH)
         if not _is_health_check(tree, base, ports) or (name == "startupProbe" and known not in (None, path)):
-            value = tree.typed(base)
-            for kind in ("httpGet", "tcpSocket"):
-                number = ports.resolve(tree.text((*base, kind, "port")))
-                # The ports of the document have other names.
-                if number is not None:
-                    value[kind]["port"] = number
-            pod.patch.of_container(base, name, value)
+            pod.patch.of_container(base, name, with_port_numbers(tree.typed(base), ports.named))
             continue
         field = _HEALTH if known in (None, path) else "service.liveness"
         draft.set(field, path, tree.line((*base, "httpGet", "path")))
