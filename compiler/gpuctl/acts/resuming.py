@@ -37,6 +37,7 @@ from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.prerequisites import is_waiting, prerequisites_of
 from gpuctl.objects.queueing import as_submitted, is_held, queue_of, release
 from gpuctl.objects.scheduled_jobs import is_scheduled
+from gpuctl.objects.workload_start import replicas_before_pause
 from gpuctl.objects.workload_state import end_state
 
 _ADMITTED = Template("it starts when Kueue admits it")
@@ -82,7 +83,7 @@ def resumed_object(session: Session, live: Object, keys: Records) -> Object | No
         return _unsuspended(live) if spec.get("suspend") else None
     if spec.get("replicas", 1) or keys.paused not in annotations_of(live) or pause_undone_by(live) is not None:
         return None
-    return {**live, "spec": {**spec, "replicas": _replicas_before_pause(live, keys)}}
+    return {**live, "spec": {**spec, "replicas": replicas_before_pause(live, keys)}}
 
 
 def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseResult:
@@ -150,7 +151,7 @@ def _resume_service(session: Session, live: Object, keys: Records, waits: str) -
             say("{object} has 0 replicas, and not by `gpuctl pause`", object=key),
             say("apply its document, which states them"),
         )
-    count = _replicas_before_pause(live, keys)
+    count = replicas_before_pause(live, keys)
     refusal = _refusal(session, live)
     if queue_of(live) and (live.get("status") or {}).get("replicas") and key.kind == "StatefulSet":
         # Kueue's webhook refuses the change until then.
@@ -216,9 +217,3 @@ def _unsuspended(live: Object) -> Object:
     desired = copy.deepcopy(live)
     desired["spec"]["suspend"] = False
     return desired
-
-
-def _replicas_before_pause(live: Object, keys: Records) -> int:
-    """Return the number of replicas that a paused service had."""
-    said = annotations_of(live).get(keys.paused, "")
-    return int(said) if said.isdecimal() and int(said) else 1

@@ -128,6 +128,11 @@ class GpuSettings:
         own = self._platform.gpu.profileClass if self._platform is not None else None
         return own or MIG_CLASS
 
+    @cached_property
+    def gpu_classes(self) -> frozenset[str]:
+        """DeviceClasses whose devices are GPUs or MIG slices; each slice counts as one."""
+        return frozenset({*self.device_classes.values(), self.profile_class})
+
     @property
     def claims_slices(self) -> bool:
         """True if the platform says that pods claim MIG slices: it lists their profiles, or names their class."""

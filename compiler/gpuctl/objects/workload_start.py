@@ -1,13 +1,13 @@
-"""The start of workloads: all pods ready, and nothing left to wait for."""
+"""The start of workloads: all pods ready, and nothing left to wait for; what they start with."""
 
 from __future__ import annotations
 
-from gpuctl.objects.api_resources import Object
+from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pods_to_start
 from gpuctl.objects.prerequisites import is_waiting
 from gpuctl.objects.queueing import is_queued
-from gpuctl.objects.scheduled_jobs import is_scheduled
+from gpuctl.objects.scheduled_jobs import is_scheduled, run_of
 from gpuctl.objects.workload_state import end_state
 
 
@@ -34,3 +34,16 @@ def is_up(obj: Object) -> bool:
     # Ready pods may be of the former revision; `kubectl rollout status` waits for them to go, too.
     is_rolled = updated >= max(wanted, int(status.get("replicas") or 0))
     return current and is_rolled and int(status.get("readyReplicas") or 0) >= wanted
+
+
+def not_started(workload: Object) -> Object:
+    """Return the workload as before its start: not suspended, and with an empty status. Of a CronJob, return a run."""
+    if is_scheduled(workload):
+        return run_of(workload)
+    return {**workload, "spec": {**(workload.get("spec") or {}), "suspend": False}, "status": {}}
+
+
+def replicas_before_pause(service: Object, keys: Records) -> int:
+    """Return the number of replicas that a paused service had."""
+    said = annotations_of(service).get(keys.paused, "")
+    return int(said) if said.isdecimal() and int(said) else 1

@@ -1,66 +1,139 @@
-"""Check of the limits in a pool's definition in the cluster: GPUs of one job, unfinished jobs."""
+"""Check of the limits in a pool's definition in the cluster: GPUs of one job, unfinished jobs.
+
+A job counts as if it ran in full: also while it is paused, in a queue, or waits for other jobs. An autoscaled service
+counts with its maximum, a scheduled training with one run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import yaml
 
-from gpuctl.apply.plan.plan import Step
+from gpuctl.apply.plan.apply_request import ApplyRequest
+from gpuctl.apply.plan.claim_charges import ClaimCharges
+from gpuctl.apply.plan.plan import WRITING, Step
 from gpuctl.apply.plan.pool_labels import in_pool
+from gpuctl.capacity.admission.quota_charges import DEVICES
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
+from gpuctl.language.device_drivers import class_limit
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.sentences import say
-from gpuctl.objects.api_resources import WORKLOADS, Key, key_of, labels_of
+from gpuctl.objects.api_resources import (
+    SERVICES,
+    WORKLOADS,
+    Key,
+    Object,
+    annotations_of,
+    controller_of,
+    key_of,
+    labels_of,
+)
 from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
 from gpuctl.objects.companion_names import DATA_KEY, config_map_name
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.role_jobs import pools_of
-from gpuctl.objects.scheduled_jobs import is_scheduled, run_of
+from gpuctl.objects.scheduled_jobs import KIND, is_run
+from gpuctl.objects.workload_start import not_started, replicas_before_pause
 from gpuctl.objects.workload_state import end_state
 
 
+class _Change(NamedTuple):
+    """A workload after a step, and before it: None for one that does not exist, or is created again.
+
+    ``most_before``, ``most``: the maximum of its autoscaler; None without one.
+    """
+
+    step: Step
+    after: Object
+    before: Object | None
+    most: int | None
+    most_before: int | None
+
+
 def check_pool_limits(
-    session: Session, steps: Iterable[Step], keys: Records, gpu_resources: frozenset[str]
+    session: Session, steps: Iterable[Step], claims: ClaimCharges, request: ApplyRequest
 ) -> list[str]:
     """Return errors for jobs of a plan that exceed the limits of their pools.
 
-    A pool whose definition the user may not read has no known limits.
+    A job that exceeds a limit already may change as long as it asks for no more and is not created again. A pool whose
+    definition the user may not read has no known limits.
     """
-    steps = list(steps)
-    coming = [step for step in steps if step.key.kind in WORKLOADS and step.action in ("create", "replace", "update")]
-    coming = [step for step in coming if step.method in ("post", "put", "apply") and step.desired is not None]
-    pools: dict[str, list[Step]] = {}
-    for step in coming:
-        for pool in pools_of(step.desired, keys.pool) if step.desired is not None else ():
-            pools.setdefault(pool, []).append(step)
+    steps, keys = list(steps), request.keys
+    pools: dict[str, list[_Change]] = {}
+    for change in _changes(steps):
+        for pool in pools_of(change.after, keys.pool):
+            pools.setdefault(pool, []).append(change)
     errors: list[str] = []
-    for pool, jobs in sorted(pools.items()):
+    for pool, changes in sorted(pools.items()):
         quota = _quota_of(session, steps, pool)
         per_job, most = quota.get("maxGpuPerJob"), quota.get("maxJobs")
         if isinstance(per_job, int):
-            errors += _over(jobs, steps, pool, per_job, gpu_resources, keys)
-        new = [step for step in jobs if step.action == "create"]
-        if isinstance(most, int) and new:
-            gone = {key_of(step.live) for step in steps if step.deletes and step.live is not None}
-            there = _unfinished(session, pool, keys) - gone
-            total = len(there | {step.key for step in jobs})
-            if total > most:
+            errors += _oversized(changes, pool, per_job, claims, request)
+        after: dict[bool, list[Object]] = {True: [], False: []}
+        for change in changes:
+            if end_state(change.after) is None:
+                after[_is_unfinished_in(change.step.live, pool, keys)].append(change.after)
+        if isinstance(most, int) and after[False]:
+            changed = {key for step in steps if step.action in WRITING for key in _keys_of(step)}
+            stay = [obj for obj in _unfinished(session, pool, keys) if key_of(obj) not in changed]
+            jobs, total = (_count_jobs([*stay, *after[True], *more]) for more in ([], after[False]))
+            if total > max(most, jobs):
                 errors.append(
                     say(
                         "pool {pool} allows {most} unfinished jobs: there are {jobs}, and {more} would be added",
                         pool=pool,
                         most=most,
-                        jobs=len(there),
-                        more=len(new),
+                        jobs=jobs,
+                        more=total - jobs,
                     )
                 )
     return errors
+
+
+def _changes(steps: Iterable[Step]) -> Iterator[_Change]:
+    """Yield the workloads that a plan writes, or whose autoscaler it writes."""
+    steps = list(steps)
+    scalers = [step for step in steps if step.key.kind in AUTOSCALERS]
+    most = {step.key[1:]: replica_range(obj)[1] for step in scalers if (obj := _after(step)) is not None}
+    before = {step.key[1:]: replica_range(step.live)[1] for step in scalers if step.live is not None}
+    scaled = {step.key[1:] for step in scalers if step.action in WRITING}
+    for step in steps:
+        after, place = _after(step), step.key[1:]
+        if step.key.kind not in WORKLOADS or after is None:
+            continue
+        if step.action in WRITING or (step.key.kind in SERVICES and place in scaled):
+            old = step.live if step.action not in ("create", "replace") else None
+            yield _Change(step, after, old, most.get(place), before.get(place))
+
+
+def _after(step: Step) -> Object | None:
+    """Return the object as a step leaves it; None if the step deletes it."""
+    if step.action in ("delete", "prune"):
+        return None
+    if step.method == "none" or step.desired is None:
+        return step.live
+    return _patched(step.live, step.desired) if step.method == "patch" and step.live is not None else step.desired
+
+
+def _patched(obj: Object, patch: Object) -> Object:
+    """Return an object with a JSON merge patch (RFC 7386)."""
+    changed = {
+        key: _patched(obj.get(key) or {}, value) if isinstance(value, dict) else value for key, value in patch.items()
+    }
+    return {key: value for key, value in {**obj, **changed}.items() if value is not None}
+
+
+def _keys_of(step: Step) -> Iterator[Key]:
+    """Yield the keys of the objects that a step writes: another form of a job has another kind."""
+    yield step.key
+    if step.live is not None:
+        yield key_of(step.live)
 
 
 def _quota_of(session: Session, steps: Iterable[Step], pool: str) -> dict[str, Any]:
@@ -75,38 +148,64 @@ def _quota_of(session: Session, steps: Iterable[Step], pool: str) -> dict[str, A
     return quota if isinstance(quota, dict) else {}
 
 
-def _over(
-    jobs: Iterable[Step], steps: Iterable[Step], pool: str, most: int, gpu_resources: frozenset[str], keys: Records
-) -> Iterable[str]:
-    scaled = {
-        step.key[1:]: replica_range(step.desired)[1]
-        for step in steps
-        # A step that only joins the set has no spec.
-        if step.key.kind in AUTOSCALERS and step.desired is not None and "spec" in step.desired
-    }
-    for step in jobs:
-        assert step.desired is not None
-        total = 0
-        # The runs of a schedule are created by its controller, which knows no pools.
-        job = run_of(step.desired) if is_scheduled(step.desired) else step.desired
-        for template, pods in pod_templates(job):
-            if labels_of(template).get(keys.pool) != pool:
-                continue
-            requests = pod_requests(template["spec"])
-            each = sum(int(amount) for name, amount in requests.items() if name in gpu_resources)
-            total += each * (scaled.get(step.key[1:]) or pods)
-        if total > most:
+def _oversized(
+    changes: Iterable[_Change], pool: str, most: int, claims: ClaimCharges, request: ApplyRequest
+) -> Iterator[str]:
+    for change in changes:
+        total = _gpus(change.after, change.most, pool, claims, request)
+        before = _gpus(change.before, change.most_before, pool, claims, request) if change.before is not None else 0
+        if total > max(most, before):
             yield say(
                 "{job}: asks for {amount} GPUs in all; pool {pool} allows {most} per job",
-                job=step.title,
+                job=change.step.title,
                 amount=total,
                 pool=pool,
                 most=most,
             )
 
 
-def _unfinished(session: Session, pool: str, keys: Records) -> set[Key]:
+def _gpus(workload: Object, most: int | None, pool: str, claims: ClaimCharges, request: ApplyRequest) -> int:
+    """Return the GPUs that a workload requests in a pool when all its pods run.
+
+    :param most: the maximum of its autoscaler; None without one.
+    """
+    settings, namespace = request.settings, workload["metadata"]["namespace"]
+    total = 0
+    for template, pods in pod_templates(_in_full(workload, most, request.keys)):
+        if labels_of(template).get(request.keys.pool) == pool:
+            requests = pod_requests(template["spec"])
+            devices = claims.planned(template, namespace).get(DEVICES) or {}
+            each = sum(int(amount) for name, amount in requests.items() if name in settings.gpu_resources)
+            total += pods * (each + sum(devices.get(class_limit(name), 0) for name in settings.gpu_classes))
+    return total
+
+
+def _in_full(workload: Object, most: int | None, keys: Records) -> Object:
+    """Return a workload with all pods that it may have at once."""
+    if workload["kind"] not in SERVICES:
+        return not_started(workload)
+    if most is None and keys.paused in annotations_of(workload):
+        most = replicas_before_pause(workload, keys)
+    return workload if most is None else {**workload, "spec": {**workload["spec"], "replicas": most}}
+
+
+def _unfinished(session: Session, pool: str, keys: Records) -> list[Object]:
     """Return the pool's unfinished jobs: in all namespaces, or if that is forbidden, in the context's."""
     scope = Scope(session, None)
     found = [obj for kind in WORKLOADS for obj in scope.all_if_allowed(kind, labels=in_pool(kind, pool, keys)) or []]
-    return {key_of(obj) for obj in found if end_state(obj) is None and pool in pools_of(obj, keys.pool)}
+    return [obj for obj in found if _is_unfinished_in(obj, pool, keys)]
+
+
+def _is_unfinished_in(workload: Object | None, pool: str, keys: Records) -> bool:
+    return workload is not None and end_state(workload) is None and pool in pools_of(workload, keys.pool)
+
+
+def _count_jobs(workloads: Iterable[Object]) -> int:
+    """Return the number of jobs. An unfinished run counts instead of its schedule."""
+    workloads = list(workloads)
+    busy = {
+        Key(KIND, key_of(obj).namespace, owner["name"])
+        for obj in workloads
+        if is_run(obj) and (owner := controller_of(obj)) is not None
+    }
+    return len({key_of(obj) for obj in workloads} - busy)

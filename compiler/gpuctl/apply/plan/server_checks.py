@@ -70,11 +70,12 @@ def check(session: Session, plan: Plan, request: ApplyRequest | None = None) -> 
         plan.errors += errors
     lenient = None if request is None else request.planning.no_probe
     pods = dry_run_pods(session, plan, steps, new_namespaces, lenient=lenient)
+    claims = ClaimCharges(session, plan.steps)
     if not plan.errors:
-        plan.errors += _check_quotas(session, plan, steps, pods, refusals, request)
+        plan.errors += _check_quotas(session, plan, steps, pods, refusals, claims, request)
         _tell_of_kueue(plan, request)
     if request is not None and not plan.errors:
-        plan.errors += check_pool_limits(session, plan.steps, request.keys, request.settings.gpu_resources)
+        plan.errors += check_pool_limits(session, plan.steps, claims, request)
     keys, gpus = (None, frozenset[str]()) if request is None else (request.keys, request.settings.gpu_resources)
     check_dependencies(session, plan, pods, keys, gpus)
     if not plan.errors:
@@ -87,12 +88,12 @@ def _check_quotas(
     steps: list[Step],
     pods: list[DryRunPod],
     refusals: dict[str, list[str]],
+    claims: ClaimCharges,
     request: ApplyRequest | None,
 ) -> list[str]:
     """Return errors for objects and pods that exceed a quota. With ``--queue`` such pods become waits."""
     templates: dict[int, list[tuple[Object, int]]] = {}
     refused: dict[int, str] = {}
-    claims = ClaimCharges(session, plan.steps)
     for pod in pods:
         template = claims.planned(pod.template, pod.step.key.namespace)
         templates.setdefault(id(pod.step), []).append((template, pod.pods))

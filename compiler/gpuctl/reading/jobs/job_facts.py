@@ -17,7 +17,8 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.role_jobs import has_role, pools_of
-from gpuctl.reading.jobs.job_objects import Job, not_started
+from gpuctl.objects.workload_start import not_started
+from gpuctl.reading.jobs.job_objects import Job
 from gpuctl.reading.jobs.job_rows import (
     JobTableRow,
     PlatformKeys,

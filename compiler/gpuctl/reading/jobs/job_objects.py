@@ -15,7 +15,8 @@ from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.pod_templates import pod_templates, pods_left, replicas
 from gpuctl.objects.prerequisites import Prerequisite
 from gpuctl.objects.role_jobs import JOBSET_LABEL
-from gpuctl.objects.scheduled_jobs import current_runs, is_part_of_job, is_run, is_scheduled, run_of, runs_of
+from gpuctl.objects.scheduled_jobs import current_runs, is_part_of_job, is_run, is_scheduled, runs_of
+from gpuctl.objects.workload_start import not_started
 from gpuctl.objects.workload_state import condition, end_state, has_ended
 from gpuctl.reading.jobs.event_rows import event_order, of_job
 from gpuctl.reading.jobs.job_ids import id_of
@@ -310,10 +311,3 @@ def condition_message(workload: Object, kind: str) -> str:
 def is_idle_schedule(job: Job) -> bool:
     """Return True for a scheduled training without an unfinished run."""
     return job.workload is not None and is_scheduled(job.workload) and job.active is job.workload
-
-
-def not_started(workload: Object) -> Object:
-    """Return the workload as before its start: not suspended, and with an empty status. Of a CronJob, return a run."""
-    if is_scheduled(workload):
-        return run_of(workload)
-    return {**workload, "spec": {**(workload.get("spec") or {}), "suspend": False}, "status": {}}

@@ -17,6 +17,7 @@ from gpuctl.objects.label_names import SWEEP_VALUES, sweep_values
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates, replicas
 from gpuctl.objects.role_jobs import has_several_roles, missing_of_roles, pools_of
+from gpuctl.objects.workload_start import not_started
 from gpuctl.reading.jobs.job_objects import (
     Identity,
     Job,
@@ -24,7 +25,6 @@ from gpuctl.reading.jobs.job_objects import (
     is_idle_schedule,
     main_uid,
     missing_pods,
-    not_started,
     pod_specs,
     wanted_pods,
 )
@@ -158,8 +158,7 @@ class PlatformKeys(NamedTuple):
 def platform_keys(settings: Settings, keys: Records) -> PlatformKeys:
     """Return the label keys and GPU resources of a platform."""
     gpu_type, priority, values = map(settings.label, ("gpu-type", "priority", SWEEP_VALUES))
-    classes = frozenset({*settings.device_classes.values(), settings.profile_class})
-    return PlatformKeys(keys, gpu_type, priority, settings.gpu_resources, values, classes)
+    return PlatformKeys(keys, gpu_type, priority, settings.gpu_resources, values, settings.gpu_classes)
 
 
 def with_claimed_gpus(names: PlatformKeys, scope: Scope, jobs: Iterable[Job]) -> PlatformKeys:
