@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane
+from gpuctl.kube.session import Session
 from support.cluster_tools import POOL, Document, Place, compute, inference, merged, notebook, outcome, training
 from support.why_records import record
 
@@ -509,12 +510,9 @@ def test_image_pull_errors(place: Place, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def advance_clock(monkeypatch: pytest.MonkeyPatch, minutes: int) -> None:
-    """Advance the clock of the command."""
-    from datetime import datetime, timedelta, timezone
-
-    from gpuctl.reading.why import evidence
-
-    monkeypatch.setattr(evidence, "utc_now", lambda: datetime.now(timezone.utc) + timedelta(minutes=minutes))
+    """Advance the API server's clock for the command."""
+    true = Session.server_time
+    monkeypatch.setattr(Session, "server_time", lambda session: true(session) + minutes * 60)
 
 
 @pytest.mark.slow

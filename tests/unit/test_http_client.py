@@ -6,12 +6,15 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from email.utils import formatdate
 
 import pytest
 
 from gpuctl.kube.api_errors import ConnectionFailed
+from gpuctl.kube.connection import Connection
 from gpuctl.kube.credentials import Credential, StaticCredential
 from gpuctl.kube.response_streams import ResponseStream
+from gpuctl.kube.session import Session
 from gpuctl.kube.tls_settings import TlsSettings
 from gpuctl.kube.transport import ServerAccess, Transport
 from support.byte_server import Server
@@ -100,6 +103,24 @@ def test_request_line_and_headers(start: Start) -> None:
     assert f"Host: {server.url.removeprefix('http://')}".encode() in get
     assert (post[0], post[-1]) == (b"POST /of%20it/a HTTP/1.1", '{"k":"ü"}'.encode())
     assert {b"Content-Length: 10", b"Content-Type: application/json"} <= {*post}
+
+
+@pytest.mark.parametrize("hours", [0, 1, -1])
+def test_server_time_is_read_from_the_newest_response(start: Start, hours: int) -> None:
+    """A step of the local clock after the response does not change it, and only the first question needs a request."""
+    date = formatdate(time.time() + hours * 3600, usegmt=True)
+    server, transport = start(f"HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+    session = Session(Connection(transport, "default", ""))
+    assert transport.clock_ahead() is None
+    before = time.time()
+    for _ in range(2):
+        assert session.server_time() == pytest.approx(before + hours * 3600, abs=3)
+    assert len(server.requests) == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "time", lambda: before + 7200)
+        assert session.server_time() == pytest.approx(before + hours * 3600, abs=3)
+    if not hours:
+        assert transport.clock_ahead() == 0.0, "differences below the resolution of `Date` are ignored"
 
 
 def test_stalled_response_times_out(start: Start) -> None:

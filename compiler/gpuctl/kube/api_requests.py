@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
-from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -34,8 +33,6 @@ _LONGEST_PAUSE = 1.0
 LATE = 3.0
 """Seconds for which a request is still tried after the deadline, so that a started change is finished or undone."""
 _SHORTEST = 1.0
-_CLOCK_TOLERANCE = 0.5
-"""Clock difference in seconds below which clocks count as equal."""
 _FEW = 8
 """Up to this number of concurrent requests have threads of their own, so that a task of the executor may wait for them.
 """
@@ -196,27 +193,21 @@ class ApiRequests:
     def server_time(self) -> float:
         """Return the time by the API server's clock, seconds since the epoch: it also set the times in its objects.
 
+        A request is sent only if the connection has had no response yet.
+
         :raises ConnectionFailed: no response.
         """
-        return time.time() + self.clock_ahead()
+        ahead = self._transport.clock_ahead()
+        return time.time() + (self.clock_ahead() if ahead is None else ahead)
 
     def clock_ahead(self) -> float:
-        """Return the seconds by which the API server's clock is ahead of the local one, from the Date of a response.
-
-        0 if the difference is within the resolution of that header plus the duration of the request.
+        """Return the seconds by which the API server's clock is ahead of the local one now; 0 if it is unknown. See
+        :meth:`gpuctl.kube.transport.Transport.clock_ahead`.
 
         :raises ConnectionFailed: no response.
         """
-        before = time.time()
-        response = self._transport.send("GET", "/version", within=self._within(time.monotonic()))
-        after = time.time()
-        try:
-            dated = parsedate_to_datetime(response.headers.get("Date") or "").timestamp()
-        except (TypeError, ValueError):
-            return 0.0
-        # The header has whole seconds, and the server set it at some moment of the request.
-        ahead = dated + 0.5 - (before + after) / 2
-        return ahead if abs(ahead) > 0.5 + (after - before) / 2 + _CLOCK_TOLERANCE else 0.0
+        self._transport.send("GET", "/version", within=self._within(time.monotonic()))
+        return self._transport.clock_ahead() or 0.0
 
     def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
         """Return a plain-text response, such as the log of a container. The request is not retried.

@@ -6,11 +6,14 @@ a body that is read whole is limited.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -32,6 +35,8 @@ WATCH_TIMEOUT = 120
 LARGEST = 512 * 1024 * 1024
 """Maximum size of a body that is read whole, bytes: an object in etcd has at most 1.5 MiB, and a page has 500 of them.
 """
+_CLOCK_TOLERANCE = 0.5
+"""Clock difference in seconds below which clocks count as equal."""
 # Characters of a path that are not percent-encoded.
 _SAFE = "/%:@!$&'()*+,;=~"
 # OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and _IP_ADDRESS_MISMATCH.
@@ -60,6 +65,16 @@ class Response(NamedTuple):
     data: bytes
 
 
+class _DatedResponse(NamedTuple):
+    """The time in the Date header of a response, in whole seconds, and the readings of the monotonic clock between
+    which the server set it.
+    """
+
+    date: float
+    sent: float
+    received: float
+
+
 class Transport:
     """Sends requests once each, without retries. Safe to use from several threads.
 
@@ -70,6 +85,7 @@ class Transport:
         self._access = access
         self.server = access.server
         self.reached = False
+        self._dated: _DatedResponse | None = None
         self._lock = threading.Lock()
         self._client: HttpClient | None = None
         self._client_certificate: ClientCertificate | None = None
@@ -87,6 +103,18 @@ class Transport:
         """
         source = self._access.source if credential is None else StaticCredential(credential)
         return Transport(self._access._replace(source=source, impersonation=impersonation))
+
+    def clock_ahead(self) -> float | None:
+        """Return the seconds by which the API server's clock is ahead of the local one, from the newest response; None
+        before the first one with a Date.
+
+        0 if the difference is within the resolution of that header plus the duration of the request.
+        """
+        if self._dated is None:
+            return None
+        date, sent, received = self._dated
+        ahead = date + 0.5 + time.monotonic() - (sent + received) / 2 - time.time()
+        return ahead if abs(ahead) > 0.5 + (received - sent) / 2 + _CLOCK_TOLERANCE else 0.0
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -196,15 +224,22 @@ class Transport:
             if last:
                 fields.append(("Connection", "close"))
             fields += self._headers(credential)
+            sent = time.monotonic()
             try:
                 response = client.send(method, self._prefix + target, tuple(fields), data, patience)
             except HTTPError as error:
                 raise self._failure(error, patience) from None
             self.reached = True
+            self._note_date(response.headers, sent)
             if response.status != 401 or renewed or not self._renew_credential(credential):
                 return response
             response.close()
             renewed = True
+
+    def _note_date(self, headers: HTTPHeaderDict, sent: float) -> None:
+        with contextlib.suppress(TypeError, ValueError):
+            date = parsedate_to_datetime(headers.get("Date") or "").timestamp()
+            self._dated = _DatedResponse(date, sent, time.monotonic())
 
     def _current_client(self) -> tuple[Credential, HttpClient]:
         """Return the current credential, and a client whose connections use its certificate."""

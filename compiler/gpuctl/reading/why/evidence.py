@@ -132,11 +132,6 @@ class Evidence:
         return say("unknown time") if seconds is None else rough_duration(seconds)
 
 
-def utc_now() -> datetime:
-    """Return the current time. Tests replace it."""
-    return datetime.now(timezone.utc)
-
-
 def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidence:
     """Read what the state of the job requires. Add a note for what may not be read.
 
@@ -145,7 +140,7 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
     newest = job.of_newest_run()
     if newest.workload is not None and end_state(newest.workload) != "finished" and not _is_paused(job):
         job = newest
-    now = utc_now()
+    now = datetime.fromtimestamp(scope.session.server_time(), timezone.utc)
     namespace = job.identity.namespace
     local = Scope(scope.session, namespace)
     pods = [pod for pod in job.pods if not pod["metadata"].get("deletionTimestamp")]

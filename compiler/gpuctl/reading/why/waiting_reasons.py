@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timezone
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from gpuctl.reading.jobs.event_rows import event_order, of_job
 from gpuctl.reading.jobs.job_objects import Identity, Job, missing_pods, name_prefixes
 from gpuctl.reading.queues.queue_position import KueueLists, read_kueue
 from gpuctl.reading.why import never_fits, scheduling_checks
-from gpuctl.reading.why.evidence import Evidence, SchedulingInput, is_unscheduled, utc_now
+from gpuctl.reading.why.evidence import Evidence, SchedulingInput, is_unscheduled
 from gpuctl.reading.why.finding import most_urgent
 from gpuctl.reading.why.pending_pods import group_identical, scheduling_inputs
 
@@ -45,7 +45,6 @@ class WaitingReasons:
         self._scope = scope
         self._keys = keys
         self._settings = settings
-        self._now: datetime = utc_now()
 
     def of(self, jobs: Iterable[Job]) -> dict[Identity, WaitingReason]:
         """Return the reasons of the jobs that wait."""
@@ -98,6 +97,10 @@ class WaitingReasons:
         if not names or self._claims is None:
             return {}
         return {name: self._claims.get((namespace, name)) for name in names}
+
+    @cached_property
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._scope.session.server_time(), timezone.utc)
 
     @cached_property
     def _events(self) -> Mapping[tuple[str, str], list[Object]]:

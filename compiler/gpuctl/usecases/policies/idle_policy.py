@@ -52,9 +52,7 @@ class _Usage(NamedTuple):
     use: GpuUse
 
 
-def judge_idle_jobs(
-    database: Database | None, reader: ReadContext, policy: UsageIdle | None, now: float
-) -> IdleJudgement:
+def judge_idle_jobs(database: Database | None, reader: ReadContext, policy: UsageIdle | None) -> IdleJudgement:
     """Return the idle workloads with the action for each, those with the most idle GPU time first, then the notebooks
     at a limit of their documents.
 
@@ -63,7 +61,7 @@ def judge_idle_jobs(
     :raises NotThere: the database has no usage of this cluster.
     :raises NotPossible: the collector is behind, so the idle workloads are unknown.
     """
-    jobs = read_jobs_without_pods(reader.scope, reader.keys)
+    jobs, now = read_jobs_without_pods(reader.scope, reader.keys), reader.scope.session.server_time()
     usage = _Usage("", [], GpuUse({}, {}, UsageIdle().below, "no usage database is set"))
     try:
         usage = usage if database is None else _read_usage(database, reader, policy or UsageIdle(), now)
@@ -155,14 +153,14 @@ def _verdict(live: Object | None, since: float, policy: UsageIdle, mark: str) ->
     return IdleVerdict.WARNED if warned_at(live, mark) >= since else IdleVerdict.WARN
 
 
-def warn_or_pause(reader: ReadContext, job: IdleJob, now: float) -> None:
+def warn_or_pause(reader: ReadContext, job: IdleJob) -> None:
     """Pause a job, or annotate it with the time of the warning, and create an event.
 
     A job is checkpointed before it is paused: idle GPUs are no reason to lose its progress.
 
     :raises ClusterError: the API server rejects it, the job has ended, or its checkpoint failed.
     """
-    session = reader.scope.session
+    session, now = reader.scope.session, reader.scope.session.server_time()
     assert job.live is not None
     if job.verdict is IdleVerdict.PAUSE:
         run_checkpoints(

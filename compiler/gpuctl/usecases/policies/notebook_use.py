@@ -7,7 +7,6 @@ the notebook.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -46,7 +45,7 @@ def _record(session: Session, workload: Object, keys: Records, ended: threading.
     while True:
         # A user who may not change the notebook can use it all the same.
         with suppress(ClusterError):
-            annotations = {keys.last_used: format_timestamp(time.time())}
+            annotations = {keys.last_used: format_timestamp(session.server_time())}
             session.patch(key_of(workload), {"metadata": {"uid": uid, "annotations": annotations}})
         if ended.wait(_EVERY):
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -94,7 +93,7 @@ def _act(
     yes: bool,
     as_json: bool,
 ) -> int:
-    judged = judge_idle_jobs(usage, read_context, policy, time.time())
+    judged = judge_idle_jobs(usage, read_context, policy)
     if not judged.has_rules:
         raise click.UsageError(
             "The platform has no policy for idle jobs, and no notebook has limits: set "
@@ -125,7 +124,7 @@ def _do(
     """Warn the owner of a job or pause it. Return the action taken."""
     job = judged.jobs[number]
     try:
-        warn_or_pause(read_context, job, time.time())
+        warn_or_pause(read_context, job)
     except ClusterError as error:
         audit(job, error.message)
         click.echo(f"error: {job.name} -n {job.namespace}: {error.message}", err=True)

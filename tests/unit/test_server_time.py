@@ -1,0 +1,107 @@
+"""Commands that judge by the age of objects use the API server's clock, not that of the machine on which they run."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+import gpuctl
+from gpuctl.kube.scope import Scope
+from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import Key, Object, Resource
+from gpuctl.objects.durations import HOUR
+from gpuctl.objects.ownership_metadata import records
+from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
+from gpuctl.reading.jobs.job_objects import Identity, Job
+from gpuctl.reading.why.evidence import gather
+from gpuctl.usecases.policies.idle_policy import judge_idle_jobs
+from gpuctl.usecases.policies.idle_verdicts import IdleVerdict
+from gpuctl.usecases.policies.notebook_use import recorded_use
+from gpuctl.usecases.queries.read_context import ReadContext
+
+DOCUMENT = """\
+kind: notebook
+version: v0.1
+job: {name: desk, namespace: nlp}
+environment: {image: "jupyter:1"}
+resources: {gpu: 1, cpu: 1, memory: 1Gi}
+notebook: {max_lifetime: 8h, stop_after: 2h}
+"""
+SERVER = time.time() + 100 * HOUR
+RESULT = gpuctl.compile(gpuctl.Source("desk.yaml", DOCUMENT), platform=gpuctl.Source("p.yaml", "kind: platform\n"))
+KEYS = records(RESULT.settings)
+
+
+def notebook(started: float) -> list[Object]:
+    """Return a live notebook and its pod, which started at a time."""
+    assert RESULT.objects, RESULT.diagnostics
+    (main,) = (obj for obj in RESULT.objects if obj["kind"] == "StatefulSet")
+    main = {**main, "metadata": {**main["metadata"], "uid": "1", "creationTimestamp": format_timestamp(started)}}
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "desk", "uid": "1", "controller": True}
+    metadata = {**main["spec"]["template"]["metadata"], "name": "desk-0", "namespace": "nlp", "uid": "2"}
+    status = {"phase": "Running", "startTime": format_timestamp(started)}
+    pod = {
+        "kind": "Pod",
+        "metadata": {**metadata, "ownerReferences": [owner]},
+        "spec": main["spec"]["template"]["spec"],
+    }
+    return [main, {**pod, "status": status}]
+
+
+class Server:
+    """A session with live objects, whose server's clock is 100 hours ahead."""
+
+    namespace = "nlp"
+
+    def __init__(self, objects: list[Object]) -> None:
+        self.objects = objects
+        self.patches: list[Object] = []
+
+    def server_time(self) -> float:
+        return SERVER
+
+    def list_objects(self, resource: Resource, namespace: str | None = None, **_: str) -> tuple[list[Object], str]:
+        return [obj for obj in self.objects if obj["kind"] == resource.kind], "1"
+
+    def each(self, task: Any, items: Any) -> list[Any]:
+        return [task(item) for item in items]
+
+    def get(self, key: Key) -> None:
+        return None
+
+    def text(self, path: str, query: dict[str, str]) -> str:
+        return ""
+
+    def patch(self, key: Key, patch: Object) -> None:
+        self.patches.append(patch)
+
+
+@pytest.mark.parametrize(("hours", "verdicts"), [(1, []), (7.5, [IdleVerdict.WARN]), (9, [IdleVerdict.PAUSE])])
+def test_lifetime_of_a_notebook(hours: float, verdicts: list[IdleVerdict]) -> None:
+    session = cast(Session, Server(notebook(SERVER - hours * HOUR)))
+    reader = SimpleNamespace(scope=Scope(session, "nlp"), keys=KEYS, settings=RESULT.settings)
+    found = judge_idle_jobs(None, cast(ReadContext, reader), None).jobs
+    assert [job.verdict for job in found if job.limit == "max_lifetime"] == verdicts
+
+
+def test_use_of_a_notebook_is_recorded() -> None:
+    """The policy does not take a time in the future, and pauses the notebook for one in the past."""
+    session = Server([])
+    with recorded_use(cast(Session, session), notebook(SERVER)[0], KEYS):
+        pass
+    assert [patch["metadata"]["annotations"] for patch in session.patches] == [
+        {KEYS.last_used: format_timestamp(SERVER)}
+    ]
+
+
+def test_ages_of_why() -> None:
+    main, pod = notebook(SERVER - 600)
+    session = cast(Session, Server([main, pod]))
+    evidence = gather(
+        Scope(session, "nlp"), Job(Identity("nlp", "desk", "notebook"), main, [pod]), KEYS, RESULT.settings
+    )
+    assert evidence.now == parse_timestamp(format_timestamp(SERVER, "microseconds"))
+    assert evidence.since(main["metadata"]["creationTimestamp"]) == "10m"
