@@ -299,10 +299,12 @@ def test_wait_for_job() -> None:
         .wait_for_job("a", "running", every=0.001)
         == "running"
     )
-    with pytest.raises(JobEnded, match="a is failed"):
+    with pytest.raises(JobEnded, match="a is failed") as ended:
         FakeService(job_details_response("pending"), job_details_response("failed")).client().wait_for_job(
             "a", "running", every=0.001
         )
+    again = pickle.loads(pickle.dumps(ended.value))
+    assert (type(again), str(again), again.status) == (JobEnded, "a is failed", "failed")
     with pytest.raises(TimedOut, match="a is still pending"):
         FakeService(job_details_response("pending")).client().wait_for_job("a", timeout=0.01, every=0.002)
 

@@ -23,11 +23,16 @@ class UnexpectedAnswer(GpuctlError):
 
 
 class JobEnded(GpuctlError):
-    """The job has ended with another status than expected; ``status`` has it."""
+    """``job`` has ended with another status than expected; ``status`` has it."""
 
     def __init__(self, job: str, status: str) -> None:
         super().__init__(f"{job} is {status}")
+        self.job = job
         self.status = status
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Support pickling, so that the error can be passed between processes."""
+        return type(self), (self.job, self.status)
 
 
 class ServiceError(GpuctlError):
