@@ -146,6 +146,10 @@ func (s *LogStream) read() error {
 	var data []string
 	for s.scanner.Scan() {
 		s.watchdog.Reset(silence)
+		if strings.HasPrefix(s.scanner.Text(), ":") {
+			// The service sends comments while there are no lines: the next break is not one more in a row.
+			s.failures = 0
+		}
 		field, value, _ := strings.Cut(s.scanner.Text(), ":")
 		value = strings.TrimPrefix(value, " ")
 		switch field {

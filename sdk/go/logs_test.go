@@ -66,6 +66,18 @@ func TestALogThatBreaksIsReadOn(t *testing.T) {
 	}
 }
 
+func TestAQuietLogIsFollowedThroughBreaks(t *testing.T) {
+	var handlers []http.HandlerFunc
+	for len(handlers) < 2*soon.Attempts {
+		handlers = append(handlers, events("retry: 3000\n\n", ":\n\n"))
+	}
+	client, _ := serving(t, append(handlers, events(lineEvent("1", "a"), endEvent(1000)))...)
+	lines := client.FollowLogs(context.Background(), "a", nil)
+	if !lines.Next() || lines.Line().Text != "a" || lines.Next() || lines.Err() != nil {
+		t.Fatal(lines.Line(), lines.Err())
+	}
+}
+
 func TestALogThatCannotBeFollowed(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"there is no job a (NotFound, 404); look": status(404, lost),

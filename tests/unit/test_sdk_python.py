@@ -392,6 +392,14 @@ def test_broken_log_stream_is_resumed() -> None:
         assert asyncio.run(asynchronous(url)) == expected
 
 
+def test_quiet_log_is_followed_through_any_number_of_breaks() -> None:
+    """A connection that was alive ends a row of failures: proxies limit the time of a connection."""
+    quiet = sends("retry: 3000\n\n", ":\n\n")
+    scenes = [*([quiet] * 2 * SOON.attempts), sends(line(1, "a"), end(1000, "has finished"))]
+    with event_server(*scenes) as url, Client(url, TOKEN, retrying=SOON).follow_logs("a") as lines:
+        assert [item.text for item in lines] == ["a"]
+
+
 def test_errors_of_a_log_stream_are_raised() -> None:
     for scene, error, text in (
         (sends(end(1013, "away")), Unreachable, "away"),

@@ -56,7 +56,9 @@ class _Broken(Exception):
 
 
 class _Event(NamedTuple):
-    """A Server-Sent Event. ``mark``: its id, the position after it; empty if it has none."""
+    """A Server-Sent Event; a comment has the name `alive`. ``mark``: its id, the position after it; empty if it has
+    none.
+    """
 
     name: str
     data: str
@@ -81,6 +83,8 @@ class _Events:
             if "data" in self._fields:
                 fields = self._fields
                 yield _Event(fields.get("event", "message"), fields["data"], fields.get("id", ""))
+            elif "" in self._fields:
+                yield _Event("alive", "", "")
             self._fields = {}
 
 
@@ -121,6 +125,9 @@ class _Following:
                 line = LogLine.model_validate_json(event.data)
                 self._failures, self._last = 0, event.mark or self._last
                 return line
+            if event.name == "alive":
+                # The service sends comments while there are no lines: the next break is not one more in a row.
+                self._failures = 0
             if event.name != "end":
                 return None
             value = json.loads(event.data)
