@@ -7,6 +7,7 @@ import json
 import logging
 import pickle
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -435,4 +436,49 @@ def test_log_is_closed_from_another_thread() -> None:
         threading.Timer(0.2, lines.close).start()
         assert [item.text for item in lines] == ["a"]
         assert asyncio.run(asynchronous(url)) == ["a"]
+        over.set()
+
+
+def test_log_is_closed_while_it_connects() -> None:
+    """The service has nothing to send at that time, so that nothing else ends the iteration."""
+    asked, closed, over = threading.Event(), threading.Event(), threading.Event()
+
+    def silent(handler: BaseHTTPRequestHandler) -> None:
+        asked.set()
+        closed.wait(30)
+        sends("retry: 3000\n\n")(handler)
+        handler.wfile.flush()
+        over.wait(30)
+
+    async def asynchronous(url: str) -> list[str]:
+        async with AsyncClient(url, TOKEN, retrying=NEVER) as client:
+            lines = client.follow_logs("a")
+
+            async def close() -> None:
+                await asyncio.to_thread(asked.wait, 30)
+                await lines.close()
+                closed.set()
+
+            closing = asyncio.ensure_future(close())
+            found = [item.text async for item in lines]
+            await closing
+            return found
+
+    with event_server(silent) as url:
+        lines = Client(url, TOKEN, retrying=NEVER).follow_logs("a")
+
+        def close() -> None:
+            asked.wait(30)
+            lines.close()
+            closed.set()
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        started = time.monotonic()
+        assert [item.text for item in lines] == []
+        thread.join()
+        asked.clear()
+        closed.clear()
+        assert asyncio.run(asynchronous(url)) == []
+        assert time.monotonic() - started < 20
         over.set()

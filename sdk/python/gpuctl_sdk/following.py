@@ -183,7 +183,9 @@ class Logs(_Following):
         while not self._closed:
             try:
                 with self._http.stream(**self._request()) as self._response:
-                    yield from self._lines(self._response)
+                    # It may have been closed while it connected.
+                    if not self._closed:
+                        yield from self._lines(self._response)
             except (_Broken, httpx.TransportError) as error:
                 if not self._closed:
                     time.sleep(self._pause(error))
@@ -233,8 +235,9 @@ class AsyncLogs(_Following):
         while not self._closed:
             try:
                 async with self._http.stream(**self._request()) as self._response:
-                    async for line in self._lines(self._response):
-                        yield line
+                    if not self._closed:
+                        async for line in self._lines(self._response):
+                            yield line
             except (_Broken, httpx.TransportError) as error:
                 if not self._closed:
                     await asyncio.sleep(self._pause(error))
