@@ -169,6 +169,22 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+func TestErrorsOfUsage(t *testing.T) {
+	for body, expected := range map[string]string{
+		`{"code": 404, "message": "Not found", "error": "there is no cluster a"}`:                                                "there is no cluster a (NotFound, 404)",
+		`{"code": 503, "message": "Service unavailable", "error": "there is no usage database", "reason": "UsageNotConfigured"}`: "there is no usage database (UsageNotConfigured, 503)",
+	} {
+		code := 404
+		if strings.Contains(body, "503") {
+			code = 503
+		}
+		client, _ := serving(t, status(code, body))
+		if _, err := client.ListUsageClusters(context.Background()); err == nil || err.Error() != expected {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestAnswersThatAreNotTheServices(t *testing.T) {
 	for _, body := range []string{"<html>secret page</html>", "", "[]", `{"message": 1}`, "\xff", `{"total": "x"}`} {
 		client, _ := serving(t, status(403, body))

@@ -69,6 +69,8 @@ func errorOf(response *http.Response, data []byte) *APIError {
 		Message *string           `json:"message"`
 		Details []json.RawMessage `json:"details"`
 		Hint    string            `json:"hint"`
+		Code    *int              `json:"code"`
+		Reason  string            `json:"reason"`
 	}
 	if err := json.Unmarshal(data, &value); err != nil || value.Message == nil {
 		found.Name = "HTTPError"
@@ -76,7 +78,31 @@ func errorOf(response *http.Response, data []byte) *APIError {
 		return found
 	}
 	found.Name, found.Message, found.Details, found.Hint = value.Error, *value.Message, value.Details, value.Hint
+	if value.Code != nil && value.Error != "" {
+		// The usage paths return the kind of error in message, and what is wrong in error.
+		found.Name, found.Message = value.Reason, value.Error
+		if found.Name == "" {
+			found.Name = usageError(found.Status)
+		}
+	}
 	return found
+}
+
+// usageError returns the name of an error of the usage paths, which return a name only as the reason of some.
+func usageError(status int) string {
+	switch status {
+	case http.StatusBadRequest:
+		return "BadRequest"
+	case http.StatusUnauthorized:
+		return "Unauthorized"
+	case http.StatusForbidden:
+		return "Forbidden"
+	case http.StatusNotFound:
+		return "NotFound"
+	case http.StatusServiceUnavailable:
+		return "ServiceUnavailable"
+	}
+	return "Error"
 }
 
 // reason returns why a response could not be read, without its text.

@@ -940,5 +940,5 @@ def test_python_client_reads_usage(usage: Served) -> None:
         assert (page.total, page.data) == (2, whole[1:])
         assert client.get_workload_usage(**ALL, order_by="utilization").data.data[-1].avg_utilization is None
         assert client.get_latest_snapshot().data.allocation_details.namespaces["ml-training"].allocated_gpu == 32
-        with pytest.raises(NotFound, match="Not found"):
+        with pytest.raises(NotFound, match="cluster absent does not exist"):
             client.get_cluster_usage(cluster="absent", **ALL)

@@ -35,6 +35,7 @@ from gpuctl_sdk import (
     Unreachable,
 )
 from gpuctl_sdk.documents import as_yaml
+from gpuctl_server.http_problems import Problem, answer
 from support.locked_releases import with_locked_releases
 
 TOKEN = "gpuctl_very-secret-token"
@@ -142,6 +143,22 @@ def test_error_has_the_fields_of_the_response() -> None:
     assert (error.hint, error.request_id, str(error)) == ("look", "id-1", "there is no job a (NotFound, 404); look")
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), vars(again)) == (NotFound, vars(error))
+
+
+@pytest.mark.parametrize(
+    ("problem", "name"),
+    [
+        (Problem(404, "there is no cluster a"), "NotFound"),
+        (Problem(503, "there is no usage database", error="UsageNotConfigured"), "UsageNotConfigured"),
+    ],
+)
+def test_errors_of_usage_have_a_name_and_a_message(problem: Problem, name: str) -> None:
+    """The usage paths return the kind of error in `message`, and what is wrong in `error`."""
+    response = answer(problem, "/api/v1/gpu-aggregation/clusters")
+    answers = FakeService(httpx.Response(response.status_code, content=response.body))
+    with pytest.raises(ServiceError) as caught:
+        answers.client(NEVER).list_usage_clusters()
+    assert (caught.value.error, caught.value.message) == (name, problem.message)
 
 
 @pytest.mark.parametrize("body", ["<html>secret page</html>", "", "[]", '{"message": 1}', "\xff", "null"])

@@ -21,6 +21,10 @@ Token = str | Callable[[], str]
 """A token, or a function that returns the current one."""
 
 
+_USAGE_ERRORS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 503: "ServiceUnavailable"}
+"""Names of errors of the usage paths, which return a name only as the reason of some."""
+
+
 class Wait(NamedTuple):
     """Seconds to wait before a request is retried."""
 
@@ -118,11 +122,15 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ServiceErr
     if not isinstance(value, dict) or not isinstance(value.get("message"), str):
         # A proxy between client and service answered; its body may be an HTML page.
         return kind(status, "HTTPError", f"the response has status {status} and is not from gpuctl", (), None, identity)
+    error, message = str(value.get("error", "Error")), value["message"]
+    if "code" in value and "error" in value:
+        # The usage paths return the kind of error in `message`, and what is wrong in `error`.
+        error, message = str(value.get("reason") or _USAGE_ERRORS.get(status, "Error")), error
     details = value.get("details")
     return kind(
         status,
-        str(value.get("error", "Error")),
-        value["message"],
+        error,
+        message,
         details if isinstance(details, list) else (),
         value.get("hint"),
         identity,
