@@ -278,6 +278,17 @@ func TestPauses(t *testing.T) {
 	}
 }
 
+func TestPausesThatAreLeftOutAreTheDefaults(t *testing.T) {
+	for attempt, least := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond} {
+		if pause := (Retry{Attempts: 8}).after(attempt+1, ""); pause < least || pause > 2*least {
+			t.Fatal(attempt, pause)
+		}
+	}
+	if pause := (Retry{Attempts: 8}).after(1, "3"); pause != 3*time.Second {
+		t.Fatal(pause)
+	}
+}
+
 func TestAllPages(t *testing.T) {
 	var pages []string
 	client, _ := serving(t, func(w http.ResponseWriter, r *http.Request) {

@@ -1,6 +1,7 @@
 package gpuctl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand"
@@ -11,7 +12,7 @@ import (
 
 // Retry is the retry policy of idempotent requests: the number of attempts in all, and the pauses between them. Pauses
 // double from Pause to Longest, each shortened at random so that many clients do not retry at the same time. Retry-After
-// is respected, up to Longest.
+// is respected, up to Longest. A pause of zero is that of [DefaultRetry].
 type Retry struct {
 	Attempts int
 	Pause    time.Duration
@@ -26,14 +27,14 @@ var NoRetry = Retry{Attempts: 1}
 
 // after returns the time to wait after a failed attempt; the first attempt is 1.
 func (r Retry) after(attempt int, retryAfter string) time.Duration {
-	pause := r.Pause
-	for ; attempt > 1 && pause < r.Longest; attempt-- {
+	pause, longest := cmp.Or(r.Pause, DefaultRetry.Pause), cmp.Or(r.Longest, DefaultRetry.Longest)
+	for ; attempt > 1 && pause < longest; attempt-- {
 		pause *= 2
 	}
-	pause = min(pause, r.Longest)
+	pause = min(pause, longest)
 	drawn := pause/2 + time.Duration(rand.Int63n(int64(pause/2)+1))
 	if seconds, err := strconv.ParseInt(retryAfter, 10, 32); err == nil && seconds > 0 {
-		return max(drawn, min(time.Duration(seconds)*time.Second, r.Longest))
+		return max(drawn, min(time.Duration(seconds)*time.Second, longest))
 	}
 	return drawn
 }
