@@ -112,6 +112,7 @@ def test_retries_end_after_the_last_attempt() -> None:
         (SOON, httpx.ConnectError("refused"), Unreachable, SOON.attempts),
         (NEVER, httpx.ConnectError("refused"), Unreachable, 1),
         (SOON, httpx.ReadTimeout("x"), TimedOut, 1),
+        (SOON, httpx.DecodingError("x"), Unreachable, SOON.attempts),
         (SOON, httpx.Response(404, json=PROBLEM), NotFound, 1),
     ):
         answers = FakeService(trouble)

@@ -81,7 +81,7 @@ class Client(Operations):
         while True:
             try:
                 response = self._http.request(**self._exchange.request(call))
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 found: Any = self._exchange.failed(call, attempt, error)
             else:
                 found = self._exchange.answered(call, attempt, response)
@@ -179,7 +179,7 @@ class AsyncClient(AsyncOperations):
         while True:
             try:
                 response = await self._http.request(**self._exchange.request(call))
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 found: Any = self._exchange.failed(call, attempt, error)
             else:
                 found = self._exchange.answered(call, attempt, response)

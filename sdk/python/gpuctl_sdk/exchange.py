@@ -91,7 +91,7 @@ class Exchange:
             return Wait(self.retrying.after(attempt, response.headers.get("retry-after")))
         raise error
 
-    def failed(self, call: Call, attempt: int, error: httpx.TransportError) -> Wait:
+    def failed(self, call: Call, attempt: int, error: httpx.RequestError) -> Wait:
         """Return a :class:`Wait` before a retry of a request that got no response.
 
         :raises TimedOut: the request timed out.

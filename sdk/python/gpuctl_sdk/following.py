@@ -186,7 +186,7 @@ class Logs(_Following):
                     # It may have been closed while it connected.
                     if not self._closed:
                         yield from self._lines(self._response)
-            except (_Broken, httpx.TransportError) as error:
+            except (_Broken, httpx.RequestError) as error:
                 if not self._closed:
                     time.sleep(self._pause(error))
 
@@ -238,7 +238,7 @@ class AsyncLogs(_Following):
                     if not self._closed:
                         async for line in self._lines(self._response):
                             yield line
-            except (_Broken, httpx.TransportError) as error:
+            except (_Broken, httpx.RequestError) as error:
                 if not self._closed:
                     await asyncio.sleep(self._pause(error))
 
