@@ -316,6 +316,8 @@ class Collector:
         for facts in self._intervals.open_pods():
             self._intervals.put_belonging(facts.uid, self._owners.of(facts), self._clock.now())
         self._read_devices()
+        for facts in self._claims.uncertain_pods():
+            self._intervals.put_pod(self._claims.with_devices(facts), self._owners.of(facts), self._clock.now())
         self._log_unsized_pods()
         self._write()
         held, there = self._intervals.open_holdings(), self._intervals.open_capacities()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 import pytest
 
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
-from gpuctl_usage.facts import CapacityState, WorkloadKey
-from gpuctl_usage.gathering.claimed_devices import Device, Offer, claimed_gpus, offered_gpus
+from gpuctl_usage.facts import CapacityState, EndReason, Holding, WorkloadKey
+from gpuctl_usage.gathering.claimed_devices import ClaimedDevices, Device, Offer, claimed_gpus, offered_gpus
 from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, GpuWeights
 from gpuctl_usage.gathering.object_facts import CollectedKeys, FactMaker, NodeFacts, PodFacts
 from gpuctl_usage.gathering.open_intervals import OpenIntervals
@@ -180,3 +183,116 @@ def test_claimed_partition_has_an_unknown_size() -> None:
     intervals.put_pod(facts, Belonging(WorkloadKey("a", "Pod", "p2", "u2")), T0 + 1.0)
     assert intervals.open_holdings() == []
     assert [item.state for item in intervals.open_capacities()] == [CapacityState.UNSIZED]
+
+
+class Answers:
+    """A session with the objects of an API server, by path. A status in place of an object is an error."""
+
+    def __init__(self, objects: dict[str, Object | int], version: str = "v1") -> None:
+        self.objects = objects
+        self.version = version
+        self.paths: list[str] = []
+
+    def request(self, _: str, path: str) -> Object:
+        """Return an object."""
+        version, name = path.removeprefix("/apis/resource.k8s.io/").split("/", 1)
+        self.paths.append(path)
+        found = self.objects.get(name, 404) if version == self.version else 404
+        if isinstance(found, int):
+            raise ApiError(found, "", "")
+        return found
+
+
+def claims_of(*names: str) -> Object:
+    return {"resourceClaims": [{"name": name, "resourceClaimName": name} for name in names]}
+
+
+def devices_of(answers: Answers) -> ClaimedDevices:
+    return ClaimedDevices(cast(Session, answers), WEIGHTS)
+
+
+SLICES = {"items": [resource_slice(*({"name": device.name} for device in WHOLE))]}
+ONE, OTHER = (f"namespaces/a/resourceclaims/{name}" for name in ("one", "other"))
+
+
+@pytest.mark.parametrize("slices", [SLICES, 403])
+@pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
+def test_claims_are_read_in_the_version_that_is_served(version: str, slices: Object | int) -> None:
+    found = devices_of(Answers({"resourceslices": slices, ONE: claim("gpu-0", "gpu-1")}, version))
+    with suppress(ApiError):
+        found.offered()
+    assert found.with_devices(pod(0, **claims_of("one"))).gpu_requests == ((DEVICES, 2.0),)
+    assert found.uncertain_pods() == []
+
+
+def test_device_of_a_node_that_has_just_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ResourceSlices are read again for it, but not for each of many pods."""
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    answers = Answers({"resourceslices": {"items": []}, ONE: claim("gpu-0", "gpu-1")})
+    found, facts = devices_of(answers), pod(0, **claims_of("one"))
+    found.offered()
+    assert found.with_devices(facts).gpu_requests == ((UNSIZED_DEVICES, 1.0),)
+    assert found.uncertain_pods() == [facts]
+    assert answers.paths.count("/apis/resource.k8s.io/v1/resourceslices") == 1
+    now += 2
+    answers.objects["resourceslices"] = SLICES
+    assert found.with_devices(facts).gpu_requests == ((DEVICES, 2.0),)
+    assert found.uncertain_pods() == []
+
+
+def test_listed_device_of_unknown_size_is_certain() -> None:
+    part = {"items": [resource_slice({"name": "gpu-0", "consumesCounters": [{}]})]}
+    found = devices_of(Answers({"resourceslices": part, ONE: claim("gpu-0")}))
+    found.offered()
+    assert found.with_devices(pod(0, **claims_of("one"))).gpu_requests == ((UNSIZED_DEVICES, 1.0),)
+    assert found.uncertain_pods() == []
+
+
+def test_claim_that_is_shared_or_created_again() -> None:
+    answers = Answers({"resourceslices": SLICES, ONE: claim("gpu-0")})
+    found = devices_of(answers)
+    found.offered()
+    assert found.with_devices(pod(0, **claims_of("one"))).gpu_requests == ((DEVICES, 1.0),)
+    answers.objects[ONE] = claim("gpu-0", reserved=2)
+    assert found.with_devices(pod(1, **claims_of("one"))).gpu_requests == ((UNSIZED_DEVICES, 1.0),)
+    assert found.with_devices(pod(0, **claims_of("one"))).gpu_requests == ((DEVICES, 1.0),)
+    # Of another pod: the claim of this one is not allocated yet.
+    assert found.with_devices(pod(7, **claims_of("one"))).gpu_requests == ()
+
+
+@pytest.mark.parametrize("unread", [500, {"status": {}}], ids=["error", "not allocated"])
+def test_part_of_the_claims_is_not_stored(unread: Object | int) -> None:
+    answers = Answers({"resourceslices": SLICES, ONE: claim("gpu-0"), OTHER: unread})
+    found, facts = devices_of(answers), pod(0, **claims_of("one", "other"))
+    found.offered()
+    assert found.with_devices(facts).gpu_requests == ()
+    assert found.uncertain_pods() == [facts]
+    answers.objects[OTHER] = claim("gpu-1")
+    assert found.with_devices(facts).gpu_requests == ((DEVICES, 2.0),)
+    assert found.uncertain_pods() == []
+
+
+@pytest.mark.parametrize("forgotten", [True, False], ids=["deleted", "ended"])
+def test_pod_that_is_over_is_not_read_again(forgotten: bool) -> None:
+    found, facts = devices_of(Answers({"resourceslices": SLICES})), pod(0, **claims_of("one"))
+    found.with_devices(facts)
+    assert found.uncertain_pods() == [facts]
+    if forgotten:
+        found.forget(facts)
+    else:
+        found.with_devices(facts._replace(over=True))
+    assert found.uncertain_pods() == []
+
+
+def test_pod_that_ended_while_no_collector_ran_keeps_its_gpus() -> None:
+    """Its claims are released by then, so that they have no GPUs."""
+    key = WorkloadKey("a", "Pod", "p2", "u2")
+    held = Holding("u2", "a", "p2", key, "n1", 2.0, node().model, {}, {}, T0 + 1.0, T0 + 1.0, None)
+    intervals = OpenIntervals(WEIGHTS, known_until=T0 + 100.0)
+    intervals.restore([held], [])
+    intervals.put_node(node(), T0 + 900.0)
+    facts = pod(2, **NAMED)._replace(over=True, finished=T0 + 200.0, written=T0 + 260.0)
+    intervals.put_pod(facts, Belonging(key), T0 + 900.0)
+    intervals.all_listed(T0 + 901.0)
+    assert intervals.take().holdings == [held._replace(end=T0 + 200.0, ending=EndReason.FINISHED)]

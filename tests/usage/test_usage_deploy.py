@@ -192,7 +192,9 @@ def test_collector_uses_exactly_its_permissions(
         if kind == "JobSet":
             place.create(owned_pod("of-a-jobset", owner))
 
-    claims = {**SPEC, "resourceClaims": [{"name": "gpu", "resourceClaimName": "each"}]}
+    # Claims are read of pods that have a node.
+    bare = {"nodeName": NODE, "containers": [{"name": "main", "image": "x"}]}
+    claims = {**bare, "resourceClaims": [{"name": "gpu", "resourceClaimName": "each"}]}
     place.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "claims"}, "spec": claims})
 
     def kinds() -> set[str]:

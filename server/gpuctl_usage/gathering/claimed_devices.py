@@ -8,9 +8,10 @@ partial GPU is unknown. A MIG slice is the extended resource of its profile, so 
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ApiError, ClusterError
@@ -20,13 +21,11 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.reading.nodes.node_devices import device_texts, slice_resource
 from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, GpuRequests, GpuWeights
 from gpuctl_usage.gathering.object_facts import PodFacts
-from gpuctl_usage.ttl_cache import TtlCache
 
 _DRIVER = re.compile(r"(?:.*[.-])?(?:gpu|npu|dcu|mlu|gcu|xpu)s?(?:[.-].*)?", re.ASCII)
 _VERSIONS = ("v1", "v1beta2", "v1beta1")
-_CLAIM_TTL = 60.0
-"""Seconds for which a claim is cached."""
-"""Value of a device's type attribute for a whole GPU; other values are, for example, MIG instances."""
+_READ_AGAIN_AFTER = 1.0
+"""Seconds after which ResourceSlices are read again for a device that they did not list."""
 
 
 class Device(NamedTuple):
@@ -45,71 +44,105 @@ class ClaimedDevices:
         self._weights = weights
         self._version = ""
         self._known: Mapping[Device, str] | None = None
+        self._listed: frozenset[Device] = frozenset()
+        self._read_at = -_READ_AGAIN_AFTER
         self._pods: dict[str, GpuRequests] = {}
-        self._claims: TtlCache[str, Object | None] = TtlCache(_CLAIM_TTL)
+        self._uncertain: dict[str, PodFacts] = {}
 
     def offered(self) -> dict[str, float]:
         """Return the number of GPUs that drivers offer on each node. A MIG slice is a part of one.
 
         :raises ClusterError: the ResourceSlices cannot be read.
         """
-        for version in filter(None, (self._version, *_VERSIONS)):
+        self._read_at = time.monotonic()
+        found = self._read("resourceslices", filter(None, (self._version, *_VERSIONS)))
+        if found is None:
+            return {}
+        slices = found.get("items") or []
+        devices = offered_gpus(slices)
+        self._known = {device: offer.resource for device, offer in devices.items()}
+        self._listed = _listed_devices(slices)
+        counts: dict[str, float] = defaultdict(float)
+        for offer in devices.values():
+            if not offer.on_demand:
+                counts[offer.node] += self._weights.held_gpus(((offer.resource, 1.0),), {}) or 0.0
+        return dict(counts)
+
+    def with_devices(self, facts: PodFacts) -> PodFacts:
+        """Return the pod with the GPUs of its claims added to its requests.
+
+        They are constant while the pod is on its node: a claim is released only before its pod is deleted.
+        """
+        known = self._pods.get(facts.uid)
+        if known is None:
+            known = self._count(facts) if facts.node else ()
+        return facts._replace(gpu_requests=(*facts.gpu_requests, *known), by_claim=facts.by_claim or bool(known))
+
+    def uncertain_pods(self) -> list[PodFacts]:
+        """Return the running pods with a claim that could not be read, or a device that no ResourceSlice listed."""
+        return list(self._uncertain.values())
+
+    def forget(self, facts: PodFacts) -> None:
+        """Forget a deleted pod."""
+        self._pods.pop(facts.uid, None)
+        self._uncertain.pop(facts.uid, None)
+
+    def _count(self, facts: PodFacts) -> GpuRequests:
+        """Return the GPUs of a pod's claims, and store them if they are certain. Nothing if a claim is unknown: a part
+        of the GPUs would look like a change once all are known.
+        """
+        claims = [claim for name in facts.claims if (claim := self._allocated(facts, name)) is not None]
+        is_complete = len(claims) == len(facts.claims)
+        if is_complete and not self._lists(claims) and time.monotonic() >= self._read_at + _READ_AGAIN_AFTER:
+            # The node may have joined after the last reading.
+            with suppress(ClusterError):
+                self.offered()
+        found = self._requests(claims) if is_complete else ()
+        if is_complete and self._lists(claims):
+            self._pods[facts.uid] = found
+            self._uncertain.pop(facts.uid, None)
+        elif facts.over:
+            # The claims of an ended pod are released.
+            self._uncertain.pop(facts.uid, None)
+        else:
+            self._uncertain[facts.uid] = facts
+        return found
+
+    def _requests(self, claims: Iterable[Object]) -> GpuRequests:
+        counts = [claimed_gpus(claim, self._known) for claim in claims]
+        total = sum((Counter(found) for found in counts if found is not None), Counter[str]())
+        return ((UNSIZED_DEVICES, 1.0),) if None in counts else tuple((name, float(total[name])) for name in total)
+
+    def _lists(self, claims: Iterable[Object]) -> bool:
+        """Return True if the ResourceSlices list all GPUs of claims, or cannot be read."""
+        return self._known is None or all(
+            _device(item) in self._listed for claim in claims for item in _gpu_results(claim)
+        )
+
+    def _allocated(self, facts: PodFacts, name: str) -> Object | None:
+        """Return a claim; None if it cannot be read, or is not allocated to the pod."""
+        try:
+            versions = (self._version,) if self._version else _VERSIONS
+            claim = self._read(f"namespaces/{facts.namespace}/resourceclaims/{name}", versions)
+        except ClusterError:
+            return None
+        status = (claim or {}).get("status") or {}
+        # A claim of this name may have been of an earlier pod.
+        is_reserved = any(item.get("uid") == facts.uid for item in status.get("reservedFor") or [])
+        return claim if is_reserved and status.get("allocation") else None
+
+    def _read(self, path: str, versions: Iterable[str]) -> Object | None:
+        """Return an object or list in the first version of the API that has it; None if it does not exist."""
+        for version in versions:
             try:
-                found = self._session.request("GET", f"/apis/resource.k8s.io/{version}/resourceslices")
+                found: Object = self._session.request("GET", f"/apis/resource.k8s.io/{version}/{path}")
             except ApiError as error:
                 if error.is_missing:
                     continue
                 raise
             self._version = version
-            devices = offered_gpus(found.get("items") or [])
-            self._known = {device: offer.resource for device, offer in devices.items()}
-            counts: dict[str, float] = defaultdict(float)
-            for offer in devices.values():
-                if not offer.on_demand:
-                    counts[offer.node] += self._weights.held_gpus(((offer.resource, 1.0),), {}) or 0.0
-            return dict(counts)
-        return {}
-
-    def with_devices(self, facts: PodFacts) -> PodFacts:
-        """Return the pod with the GPUs of its claims added to its requests.
-
-        They are constant for the lifetime of the pod: a claim is released only before its pod is deleted.
-        """
-        known = self._pods.get(facts.uid)
-        if known is None:
-            counts = [self._count(facts, name) for name in facts.claims]
-            total = sum((Counter(found) for found in counts if found is not None), Counter[str]())
-            known = ((UNSIZED_DEVICES, 1.0),) if None in counts else tuple((name, float(total[name])) for name in total)
-            if known:
-                self._pods[facts.uid] = known
-        return facts._replace(gpu_requests=(*facts.gpu_requests, *known), by_claim=facts.by_claim or bool(known))
-
-    def forget(self, facts: PodFacts) -> None:
-        """Forget a deleted pod."""
-        self._pods.pop(facts.uid, None)
-
-    def _count(self, facts: PodFacts, name: str) -> list[str] | None:
-        path = (
-            f"/apis/resource.k8s.io/{self._version or _VERSIONS[0]}/namespaces/{facts.namespace}/resourceclaims/{name}"
-        )
-        try:
-            claim = self._claims.get(path, partial(self._asked, path))
-        except ClusterError:
-            # Unknown whether the claim has GPUs; it is read again at the next change of the pod.
-            return []
-        return [] if claim is None else claimed_gpus(claim, self._known)
-
-    def _asked(self, path: str) -> Object | None:
-        try:
-            found: Object = self._session.request("GET", path)
-        except ApiError as error:
-            if error.is_missing:
-                return None
-            raise
-        # Raised so that the claim is not cached: it will soon be allocated.
-        if not (found.get("status") or {}).get("allocation"):
-            raise ClusterError("the claim is not allocated yet")
-        return found
+            return found
+        return None
 
 
 class Offer(NamedTuple):
@@ -138,6 +171,12 @@ def offered_gpus(slices: Iterable[Object]) -> dict[Device, Offer]:
         for resource in [_resource(device)]
         if node and resource is not None
     }
+
+
+def _listed_devices(slices: Iterable[Object]) -> frozenset[Device]:
+    """Return all devices of ResourceSlices, also those that are no GPUs or have an unknown size."""
+    specs = [item.get("spec") or {} for item in slices]
+    return frozenset(Device(*_pool(spec)[0], str(device.get("name"))) for spec in specs for device, _ in _devices(spec))
 
 
 def _pool(spec: Mapping[str, Any]) -> tuple[tuple[str, str], int]:
@@ -169,14 +208,23 @@ def claimed_gpus(claim: Object, known: Mapping[Device, str] | None) -> list[str]
 
     :param known: the devices that are GPUs or MIG slices, with the resources that they count as; None if unknown.
     """
-    status = claim.get("status") or {}
-    results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
-    ours = [item for item in results if _DRIVER.fullmatch(str(item.get("driver"))) and not item.get("adminAccess")]
+    ours = _gpu_results(claim)
     found: list[str] = []
     for item in ours:
-        device = Device(*(str(item.get(name)) for name in ("driver", "pool", "device")))
+        device = _device(item)
         resource = known.get(device) if known is not None else None if "mig" in device.name else DEVICES
         if item.get("shareID") or resource is None:
             return None
         found.append(resource)
-    return None if len(status.get("reservedFor") or []) > 1 and ours else found
+    return None if len((claim.get("status") or {}).get("reservedFor") or []) > 1 and ours else found
+
+
+def _gpu_results(claim: Object) -> list[Mapping[str, Any]]:
+    """Return the devices of GPU drivers that are allocated to a claim."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or []
+    return [item for item in results if _DRIVER.fullmatch(str(item.get("driver"))) and not item.get("adminAccess")]
+
+
+def _device(result: Mapping[str, Any]) -> Device:
+    return Device(*(str(result.get(name)) for name in ("driver", "pool", "device")))

@@ -178,6 +178,9 @@ class OpenIntervals:
         if pod.over or facts is None or belonging is None or node is None or node.facts is None:
             return
         gpus, before = self._size(pod, facts, node, at), pod.open
+        if gpus == 0 and before is not None:
+            # The requests of a pod are constant: its claims have been released, or cannot be read.
+            gpus = before.gpus
         if gpus is None:
             if before is not None:
                 self._end(pod, at, EndReason.CHANGED)
