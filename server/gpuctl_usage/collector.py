@@ -160,11 +160,7 @@ class Collector:
             self._times["snapshot"] = (now // SNAPSHOT_INTERVAL + 1) * SNAPSHOT_INTERVAL
             self._guarded(lambda: self._take_snapshot(now))
         elif self._is_due("look", _CHECK_HOURS_EVERY):
-            hour = self._site.roller.due(now)
-            if hour is not None:
-                self._guarded(lambda: self._roll(hour, now))
-            else:
-                self._guarded(lambda: self._roll_day(now))
+            self._guarded(lambda: self._roll_due(now))
         elif self._pruning or self._is_due("prune", _PRUNE_EVERY):
             self._guarded(lambda: self._prune(now))
 
@@ -175,9 +171,11 @@ class Collector:
         self._times[what] = now
         return True
 
-    def _roll_day(self, now: float) -> None:
-        day = self._site.days.due(now)
-        if day is not None:
+    def _roll_due(self, now: float) -> None:
+        hour = self._site.roller.due(now)
+        if hour is not None:
+            self._roll(hour, now)
+        elif (day := self._site.days.due(now)) is not None:
             self._site.days.roll(day)
 
     def _guarded(self, act: object) -> None:

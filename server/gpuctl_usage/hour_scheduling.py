@@ -74,30 +74,49 @@ class HourRoller:
         self._states: dict[int, HourState] = {}
         self._not_before: dict[int, float] = {}
         self._lost: dict[int, float] = {}
-        self._first: int | None = None
+        self._first_stored: int | None = None
+        self._begun: int | None = None
 
     def begin(self, now: float) -> None:
-        """Read which hours are stored; hours that are missing after the first stored one become due."""
+        """Read which hours are stored; hours that are missing after the first stored one, or if none is stored, after
+        collecting began, become due.
+        """
         self._states = self._database.hours(self._cluster, 0, hour_of(now) + HOUR)
-        self._first = min(self._states, default=hour_of(now))
+        self._first_stored = min(self._states, default=None)
+        self._begun = hour_of(now)
         # Ledgers that did not close before a restart still count as open.
         for rolled in self._database.rolled_up(self._cluster, hour_of(now) - DAY, hour_of(now)):
             self._report_hour(rolled, discrepancies(rolled))
 
     def late(self, since: float, now: float) -> None:
         """Make the hours from a time on due again: a change that happened then has just become known."""
-        first = hour_of(now) if self._first is None else self._first
+        begun = hour_of(now) if self._begun is None else self._begun
+        first = begun if self._first_stored is None else self._first_stored
         for start in range(max(hour_of(since), first), hour_of(now), HOUR):
             known = self._states.get(start)
             if known is not None:
                 self._states[start] = known._replace(provisional=True)
             self._not_before[start] = 0.0
 
+    def first_hour(self) -> int | None:
+        """Return the first hour that can be rolled up; None if that is not known. Before collecting began nothing is
+        known, and intervals that ended before the first stored hour are deleted.
+
+        :raises DatabaseProblem: the database cannot be read.
+        """
+        # Collecting begins when all kinds are listed, which may be hours after :meth:`begin`.
+        began = self._database.began(self._cluster)
+        hours = (self._first_stored, None if began is None else hour_of(began))
+        return max((hour for hour in hours if hour is not None), default=None)
+
     def due(self, now: float) -> int | None:
-        """Return the earliest completed hour that is due; None if no hour is due."""
-        if self._first is None:
+        """Return the earliest completed hour that is due; None if no hour is due.
+
+        :raises DatabaseProblem: the database cannot be read.
+        """
+        if self._begun is None:
             return None
-        for start in range(self._first, hour_of(now), HOUR):
+        for start in range(self._first_due(self._begun), hour_of(now), HOUR):
             known = self._states.get(start)
             if now < start + HOUR + ROLL_UP_AFTER or now < self._not_before.get(start, 0.0):
                 continue
@@ -173,13 +192,17 @@ class HourRoller:
             LOG.info("hour rolled up", extra={**told, **more, "seconds": round(time.monotonic() - begun, 2)})
         return changed
 
+    def _first_due(self, otherwise: int) -> int:
+        first = self.first_hour()
+        return otherwise if first is None else first
+
     def _report_hour(self, rolled: RolledUp, found: list[Discrepancy]) -> None:
         whole = rolled.sums.get(CLUSTER, Sums())
         figures = quotients.coverage(whole), len(found)
         is_whole = rolled.known_until == rolled.start + HOUR
         hour = HourFigures(rolled.start, is_whole, whole.samples, rolled.dropped, *figures)
         self._health.hour_rolled_up(hour, hour.start - DAY)
-        until = self._first if self._first is not None else rolled.start
+        until = self._first_due(rolled.start if self._begun is None else self._begun)
         began = self._database.began(self._cluster)
         while (known := self._states.get(until)) is not None and known.seconds == HOUR - missed(until, began):
             until += HOUR

@@ -25,7 +25,8 @@ def rerun_rollup(settings: UsageSettings, start: float, end: float, *, even_if_l
         now = ServerClock(site.session).now()
         site.roller.begin(now)
         site.days.begin(now)
-        hours = [hour for hour in hours_between(start, min(end, hour_of(now))) if _is_known(site, hour)]
+        first = max(start, site.roller.first_hour() or 0)
+        hours = [hour for hour in hours_between(first, min(end, hour_of(now))) if _is_known(site, hour)]
         changed = 0
         for hour in hours:
             changed += site.roller.roll(hour, now, even_if_less=even_if_less)

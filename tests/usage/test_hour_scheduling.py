@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gpuctl.objects.durations import HOUR
+from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, WorkloadKey
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
 from gpuctl_usage.hour_scheduling import FINAL_AFTER, GIVE_UP_AFTER, ROLL_UP_AFTER, ConfiguredKeys, HourRoller
@@ -172,3 +173,29 @@ def test_closed_ledger_is_not_logged(database: Database, caplog: pytest.LogCaptu
     found = roller(database, None, END + ROLL_UP_AFTER)
     assert found.roll(BEGIN, END + ROLL_UP_AFTER)
     assert not [record for record in caplog.records if "ledger" in record.message]
+
+
+def test_hours_before_collecting_began_are_not_due(tmp_path: Path) -> None:
+    """The collector waited two hours for a permission: until all kinds are listed, nothing is known."""
+    own = open_database(str(tmp_path / "usage.db"))
+    own.cluster("uid", "lab")
+    health = CollectorHealth()
+    found = HourRoller(own, 1, None, 15, KEYS, health)
+    found.begin(BEGIN + 60.0)
+    own.set_began(1, BEGIN + 2 * HOUR + 600.0)
+    own.mark_seen(1, BEGIN + 9.0 * HOUR)
+    now = BEGIN + 4 * HOUR + FINAL_AFTER
+    while (hour := found.due(now)) is not None:
+        found.roll(hour, now)
+    assert sorted(own.hours(1, 0, 2**40)) == [BEGIN + 2 * HOUR, BEGIN + 3 * HOUR]
+    assert health.rolled_until == BEGIN + 4 * HOUR
+    own.close()
+
+
+def test_hours_since_collecting_began_are_due_after_a_restart(tmp_path: Path) -> None:
+    """The collector was killed before it had stored an hour."""
+    own = open_database(str(tmp_path / "usage.db"))
+    own.cluster("uid", "lab")
+    own.set_began(1, BEGIN + 600.0)
+    assert roller(own, None, BEGIN + 3 * HOUR).due(BEGIN + 3.0 * HOUR) == BEGIN
+    own.close()
