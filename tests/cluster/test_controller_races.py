@@ -1,4 +1,4 @@
-"""Commands in the second in which Kueue or an autoscaler changes the job, after the command has read it."""
+"""Commands in the second in which Kueue, an autoscaler or a user changes the job, after the command has read it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from fault_tools.proxy import Policy, Proxy, matching, meanwhile, nth, on
 from properties.scale import part_of
-from support.cluster_tools import GPU, Place, image, inference, training
+from support.cluster_tools import GPU, PAUSED, Document, Place, image, inference, training
 from support.queues import ROOM, Queues
 
 KINDS = {"job": "Job", "jobset": "JobSet"}
@@ -151,6 +151,35 @@ def test_service_is_deleted_though_an_autoscaler_scales_it_since_the_plan(
     proxy.reset(after_the_plan(scaled))
     place.gpuctl("delete", "job", "serve")
     assert not place.exists("Deployment", "serve")
+
+
+def test_apply_keeps_a_pause_a_resume_and_a_label_that_are_set_since_the_plan(place: Place, proxy: Proxy) -> None:
+    def document(**job: object) -> Document:
+        return inference(job={"labels": {"example.com/team": "a"}, **job})
+
+    def serve() -> tuple[int, str | None, str]:
+        """Return the replicas, the mark of a pause, and the label."""
+        found = place.get("Deployment", "serve")
+        metadata = found["metadata"]
+        return found["spec"]["replicas"], metadata["annotations"].get(PAUSED), metadata["labels"]["example.com/team"]
+
+    def write(replicas: int, mark: str | None, team: str) -> None:
+        metadata = {"annotations": {PAUSED: mark}, "labels": {"example.com/team": team}}
+        place.patch("Deployment", "serve", {"metadata": metadata, "spec": {"replicas": replicas}}, manager="gpuctl")
+
+    place.apply(document())
+    patch = matching("PATCH", "/deployments/serve", writes=True)
+    proxy.reset(on(nth(1, patch), meanwhile(lambda: write(0, "1", "b"))))
+    place.apply(document(description="new"))
+    assert serve() == (0, "1", "b")
+    write(0, "1", "a")
+    proxy.reset(on(nth(1, patch), meanwhile(lambda: write(1, None, "a"))))
+    place.apply(document(description="newer"))
+    assert serve() == (1, None, "a")
+    proxy.reset(on(nth(1, patch), meanwhile(lambda: write(0, "1", "a"))))
+    failed = place.apply({**document(), "service": {"replicas": 3, "port": 8000}}, code=1).out
+    assert "(was changed by another client (check it, and run again))" in failed
+    assert serve() == (0, "1", "a")
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.plan.set_run import SetRun
 from gpuctl.apply.plan.workload_steps import _lasting_queue, _removed
 from gpuctl.apply.state.compare import FieldOutcome
+from gpuctl.apply.state.controller_changes import is_unchanged
 from gpuctl.kube.configuration import open_session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
@@ -55,6 +56,18 @@ def test_set_without_a_secret_is_new(tmp_path: Path) -> None:
     assert (run.parent, run.recorded) == (None, None)
     (request,) = server.requests
     assert request.startswith(b"GET /api/v1/namespaces/team/secrets/")
+
+
+def test_pause_of_a_job_in_a_queue_is_a_change_before_kueue_suspends_it() -> None:
+    keys = records(Settings())
+
+    def job(**annotations: str) -> dict[str, Any]:
+        metadata = {"name": "a", "uid": "1", "generation": 1, "annotations": {keys.hash: "1", **annotations}}
+        return {"kind": "Job", "metadata": metadata, "spec": {}}
+
+    assert is_unchanged(job(), job(note="1"), keys)
+    assert not is_unchanged(job(), job(**{keys.paused: "0"}), keys)
+    assert not is_unchanged(job(**{keys.paused: "0"}), job(), keys, by_users=True)
 
 
 def test_removed_labels_and_annotations_are_listed() -> None:

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from gpuctl.apply.plan import pool_labels as nodes
 from gpuctl.apply.plan.gitops_tracking import tracking_marks
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run.create_with_quota_retry import create_unless_exists
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
-from gpuctl.apply.state.compare import compare, without_effect
-from gpuctl.apply.state.controller_changes import only_controllers_changed
+from gpuctl.apply.state.compare import without_effect
+from gpuctl.apply.state.controller_changes import BY_ANOTHER, change_of, is_unchanged
 from gpuctl.apply.state.field_paths import named, steps_of
 from gpuctl.apply.state.managed_fields import holders_of, holdings_of
 from gpuctl.apply.state.takeover import claim
 from gpuctl.hints import RecoverHint
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFailed
 from gpuctl.kube.session import MANAGER, Session
-from gpuctl.language.sentences import Template, clauses, say
+from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import (
     CLAIM,
     CREATED_ONCE,
     RESOURCES,
     SERVICES,
-    TRAININGS,
     WORKLOADS,
     Object,
     annotations_of,
@@ -45,7 +45,7 @@ _KUEUE_HEARS = 1.0
 of the same name, and start that job with the old admission, on the old nodes.
 Source: Kueue's ``pkg/controller/jobframework/reconciler.go``, FindMatchingWorkloads.
 """
-_BY_ANOTHER = Template("was changed by another client")
+_METADATA = ("labels", "annotations")
 
 
 class _NameTaken(ClusterError):
@@ -125,9 +125,11 @@ class StepWrites:
             gone = [steps_of(change.path)[-1] for change in step.changes if change.new is None]
             step.reason = clauses(step.reason, *nodes.remaining_label_notes(node, gone))
         elif step.method == "patch":
-            returned = self.session.patch(step.key, step.desired)
+            returned = self._patch(step)
         elif step.method == "put":
-            returned = self._roll(step)
+            returned = self._write_version(
+                step, lambda live: self.session.replace(_rolled(step, live)), by_users=_keeps_replicas(step)
+            )
         if step.action == "update" and step.live is not None:
             returned = self._untrack(step, step.live) or returned
             if returned is not None:
@@ -169,9 +171,7 @@ class StepWrites:
             except ApiError as error:
                 if not error.is_conflict:
                     raise
-        raise Changed(
-            say("{object} {change}", object=step.key, change=say(_BY_ANOTHER)), say("check it, and run again")
-        )
+        raise Changed(say("{object} {change}", object=step.key, change=say(BY_ANOTHER)), say("check it, and run again"))
 
     def _unchanged(self, step: Step) -> Object | None:
         """Return the live object; None if it has changed since the plan was made."""
@@ -190,27 +190,48 @@ class StepWrites:
             return None
         return self.session.patch(step.key, {"metadata": {part: dict.fromkeys(names) for part, names in marks.items()}})
 
-    def _roll(self, step: Step) -> Object | None:
-        """Update a Deployment or StatefulSet, and return it; None if another run has done the same.
+    def _patch(self, step: Step) -> Object | None:
+        """Patch an object, and return it; None if another run has made the same change of its spec.
+
+        Labels and annotations that the plan does not change are not sent: another client may have changed them since.
+        """
+        assert step.desired is not None
+        metadata = {**step.desired["metadata"], **{part: _planned_changes(step, part) for part in _METADATA}}
+        if "spec" not in step.desired:
+            return self.session.patch(step.key, {"metadata": metadata})
+        spec = step.desired["spec"]
+
+        def send(live: Object) -> Object:
+            version = live["metadata"]["resourceVersion"]
+            return self.session.patch(step.key, {"metadata": {**metadata, "resourceVersion": version}, "spec": spec})
+
+        return self._write_version(step, send, by_users=True)
+
+    def _write_version(self, step: Step, send: Callable[[Object], Object], *, by_users: bool) -> Object | None:
+        """Update a workload that users have not changed since the plan, and return it; None if another run has made the
+        same change.
 
         The changes are applied to the current version, because controllers update the status all the time.
+
+        :param send: sends the changes of a version, and names the version.
+        :param by_users: see :func:`is_unchanged`.
         """
         assert step.desired is not None
         assert step.live is not None
         was, wanted = (annotations_of(obj).get(self.keys.hash) for obj in (step.live, step.desired))
-        change: str = say(_BY_ANOTHER)
+        change: str = say(BY_ANOTHER)
         for _ in range(_ATTEMPTS):
             live = self.session.get(step.key)
             if live is None:
                 break
-            if not is_unchanged(step.live, live, self.keys, by_users=_keeps_replicas(step)):
+            if not is_unchanged(step.live, live, self.keys, by_users=by_users):
                 if was == wanted or annotations_of(live).get(self.keys.hash) != wanted:
                     change = change_of(step.live, live, self.keys)
                     break
                 step.reason = say("another run made the same change")
                 return None
             try:
-                return self.session.replace(_rolled(step, live))
+                return send(live)
             except ApiError as error:
                 if not error.is_conflict:
                     raise
@@ -334,33 +355,21 @@ def _rolled(step: Step, live: Object) -> Object:
     if "replicas" in live["spec"] and _keeps_replicas(step):
         spec["replicas"] = live["spec"]["replicas"]
     metadata = {**live["metadata"]}
-    for part in ("labels", "annotations"):
+    for part in _METADATA:
         planned, was = step.desired["metadata"].get(part) or {}, step.live["metadata"].get(part) or {}
         now = {key: value for key, value in (metadata.get(part) or {}).items() if key in planned or key not in was}
-        metadata[part] = {**now, **{key: value for key, value in planned.items() if was.get(key) != value}}
+        metadata[part] = {**now, **_planned_changes(step, part)}
     return {**live, "metadata": metadata, "spec": spec}
+
+
+def _planned_changes(step: Step, part: str) -> dict[str, str | None]:
+    """Return the labels or annotations that a step changes, with their new values; None removes one."""
+    assert step.desired is not None
+    assert step.live is not None
+    was = step.live["metadata"].get(part) or {}
+    return {key: value for key, value in (step.desired["metadata"].get(part) or {}).items() if was.get(key) != value}
 
 
 def _keeps_replicas(step: Step) -> bool:
     """Return True if a step changes a service and not its number of replicas, which an autoscaler may change."""
     return step.key.kind in SERVICES and not any(change.path == "spec.replicas" for change in step.changes)
-
-
-def is_unchanged(planned: Object, now: Object, keys: Records, *, by_users: bool = False) -> bool:
-    """Return True if an object is unchanged since the plan was made: same uid, generation, hash and spec.
-
-    :param by_users: ignore changes of the spec by controllers.
-    """
-    one, two = planned["metadata"], now["metadata"]
-    if one["uid"] != two["uid"] or annotations_of(planned).get(keys.hash) != annotations_of(now).get(keys.hash):
-        return False
-    if one.get("generation") == two.get("generation"):
-        return not compare(planned["kind"], planned, now).changes
-    return by_users and only_controllers_changed(planned, now)
-
-
-def change_of(planned: Object, now: Object | None, keys: Records) -> str:
-    """Return who has changed an object since the plan was made, as the end of a sentence."""
-    if now is None or not is_unchanged(planned, now, keys, by_users=True):
-        return say(_BY_ANOTHER)
-    return say("was changed by Kueue") if planned["kind"] in TRAININGS else say("was scaled by its autoscaler")
