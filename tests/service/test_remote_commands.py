@@ -675,7 +675,7 @@ def test_run_equals_that_with_a_kubeconfig(remote: Remote) -> None:
     near = place.gpuctl("run", "near")
     far = remote.typed("run", "far", "-n", place.namespace)
     assert near.out.startswith("created   job.batch/near-r")
-    assert (far.out.startswith("created   job.batch/far-r"), far.err) == (True, near.err)
+    assert (far.out.startswith("created   job.batch/far-r"), far.err) == (True, near.err.replace("near", "far"))
     remote.same("run", "nope", code=1)
 
 

@@ -90,6 +90,16 @@ def test_run_is_refused_beside_an_unfinished_one(policy: str) -> None:
     assert plan_run(cron_job(concurrencyPolicy="Allow"), [run("nightly-1")], "training/nightly").writes
 
 
+@pytest.mark.parametrize(
+    ("changes", "notes"),
+    [({}, 1), ({"concurrencyPolicy": "Replace"}, 1), ({"concurrencyPolicy": "Allow"}, 0), ({"suspend": True}, 0)],
+    ids=["forbid", "replace", "allow", "paused"],
+)
+def test_run_notes_that_the_schedule_does_not_wait_for_it(changes: Object, notes: int) -> None:
+    found = plan_run(cron_job(**changes), [], "training/nightly").notes
+    assert sum("`gpuctl pause nightly -n team` stops the schedule" in note for note in found) == len(found) == notes
+
+
 def test_run_of_a_plain_training_is_refused() -> None:
     with pytest.raises(NotSchedulable, match="has no schedule"):
         plan_run({**job("train"), "metadata": {"name": "train", "namespace": "team"}}, [], "training/train")

@@ -23,7 +23,8 @@ class Schedule(Block):
     concurrency: Literal["forbid", "allow", "replace"] = Field(
         "forbid",
         description="What happens if a run is due while another one is unfinished: `forbid` skips the new run, `allow` "
-        "starts it beside the other, `replace` stops the other one first.",
+        "starts it beside the other, `replace` stops the other one first. A run that `gpuctl run` started does not "
+        "count: the new run starts beside it.",
         examples=["replace"],
     )
     keep: Annotated[Count, Field(le=100)] = Field(

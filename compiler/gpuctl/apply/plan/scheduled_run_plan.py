@@ -51,7 +51,19 @@ def plan_run(workload: Object, runs: list[Object], title: str) -> Plan:
     suffix = "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM))
     run = run_of(workload, f"{key.name}-r{suffix}")
     run["metadata"]["annotations"] = {**(run["metadata"].get("annotations") or {}), MANUAL: "manual"}
-    return Plan([Step("create", key_of(run), say("a run of the schedule"), desired=run, method="post", title=title)])
+    plan = Plan([Step("create", key_of(run), say("a run of the schedule"), desired=run, method="post", title=title)])
+    if workload["spec"].get("concurrencyPolicy") != "Allow" and not workload["spec"].get("suspend"):
+        # Source: ``pkg/controller/cronjob/cronjob_controllerv2.go``, syncCronJob, which counts ``status.active``.
+        plan.notes.append(
+            say(
+                "{job} in {namespace}: Kubernetes does not count a run that a user starts, so that a run of the "
+                "schedule that is due before it has ended starts beside it; {command} stops the schedule",
+                job=title,
+                namespace=key.namespace,
+                command=JobHint("pause", key.name, key.namespace),
+            )
+        )
+    return plan
 
 
 def note_unfinished_runs(steps: Iterable[Step], objects: Collection[Object]) -> None:

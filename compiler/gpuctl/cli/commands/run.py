@@ -26,6 +26,7 @@ def command(names: tuple[str, ...], options: TrainingChangeOptions) -> int:
     """Start a run of scheduled trainings now, also while their schedule is paused.
 
     The run is a Job made from the schedule's template, as `kubectl create job --from` makes it. Quotas and room are
-    checked first. With `concurrency: forbid` or `replace`, no run starts beside an unfinished one.
+    checked first. With `concurrency: forbid` or `replace`, no run starts beside an unfinished one. Kubernetes does not
+    count this run: a run of the schedule that is due before it has ended starts beside it.
     """
     return run_training_change(options, START_RUN, names)
