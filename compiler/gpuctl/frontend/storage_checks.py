@@ -202,7 +202,7 @@ def _pods(model: Job) -> tuple[Sentence, Sentence] | None:
     if nodes > 1:
         return say("each of the {nodes} nodes has its own", nodes=nodes), everywhere
     if model.kind == "training":
-        return None
+        return None if model.array is None else (say("the runs of the array may be on several nodes"), everywhere)
     if model.kind == "notebook":
         return (
             say("it stays there when the notebook starts on another node"),

@@ -219,8 +219,8 @@ LINKER_CODES = (
         "warning",
         "data on the disks of nodes",
         "A workdir without a source is a directory of the node that a pod runs on, created empty if it is missing. "
-        "Several nodes or replicas each see another one, and the data of a notebook stays behind when it starts "
-        "on another node.",
+        "Several nodes, replicas or runs of an array each see another one, and the data of a notebook stays behind "
+        "when it starts on another node.",
         "Mount a claim or an NFS directory. If every node has the same data there, write `type: Directory`.",
         job_document(
             "compute", "service: {replicas: 3}\nstorage:\n  workdirs:\n    - {path: /models, readOnly: true}  #!\n"
