@@ -29,10 +29,9 @@ def service_objects(context: Context, document: Document, model: Job, block: Ser
 def _service(context: Context, document: Document, model: Job, block: ServiceBlock) -> Object:
     """Return the Service of a workload."""
     kind = block.type or context.settings.service_type
-    ports = [_service_port(MAIN_PORT, block.port, block.targetPort, block.nodePort, block.protocol, kind)]
+    ports = [_service_port(MAIN_PORT, block.port, block.targetPort, block.nodePort, block.protocol)]
     ports += [
-        _service_port(extra.name, extra.port, extra.targetPort, extra.nodePort, extra.protocol, kind)
-        for extra in block.ports
+        _service_port(extra.name, extra.port, extra.targetPort, extra.nodePort, extra.protocol) for extra in block.ports
     ]
     return {
         "apiVersion": "v1",
@@ -64,9 +63,9 @@ def _leaders(model: Job) -> dict[str, str]:
     return {WORKER_INDEX: "0"} if nodes_of(model) > 1 else {}
 
 
-def _service_port(name: str, port: int, target: int | None, node_port: int | None, protocol: str, kind: str) -> Object:
+def _service_port(name: str, port: int, target: int | None, node_port: int | None, protocol: str) -> Object:
     result: Object = {"name": name, "port": port, "targetPort": target or port, "protocol": protocol}
-    if node_port is not None and kind != "ClusterIP":
+    if node_port is not None:
         result["nodePort"] = node_port
     return result
 

@@ -23,7 +23,7 @@ def check_service(document: Document, model: Job, settings: Settings) -> Iterato
     service = service_of(model)
     if service is not None:
         yield from _drain(document, model, service, settings)
-        yield from _node_ports(document, service)
+        yield from _node_ports(document, service, settings)
         yield from _exposure(document, service, settings)
     if model.kind == "inference":
         yield from _groups(document, model, settings)
@@ -61,11 +61,18 @@ def _drain(document: Document, model: Job, service: ServiceBlock, settings: Sett
         yield document.diagnostic(ERROR, "GPU443", message, path, hint, key=True)
 
 
-def _node_ports(document: Document, service: ServiceBlock) -> Iterator[Diagnostic]:
+def _node_ports(document: Document, service: ServiceBlock, settings: Settings) -> Iterator[Diagnostic]:
+    """Report ports of nodes that the Service cannot have, or that most clusters do not allow."""
+    has_none = service.type is None and settings.service_type == "ClusterIP"
     ports: list[tuple[int | None, FieldPath]] = [(service.nodePort, ("service", "nodePort"))]
     ports += [(extra.nodePort, ("service", "ports", index, "nodePort")) for index, extra in enumerate(service.ports)]
     for port, path in ports:
-        if port is not None and not 30000 <= port <= 32767:
+        if port is not None and has_none:
+            message = say("the platform's services are ClusterIP by default, which have no nodePort")
+            yield document.diagnostic(
+                ERROR, "GPU213", message, path, say("add `type: NodePort` to `service`, or remove it"), key=True
+            )
+        elif port is not None and not 30000 <= port <= 32767:
             message = say("nodePort {port} is outside 30000-32767, the range of most clusters", port=port)
             hint = say("choose one inside, unless the API server's --service-node-port-range allows it")
             yield document.diagnostic(WARNING, "GPU420", message, path, hint)
