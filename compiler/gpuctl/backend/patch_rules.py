@@ -37,7 +37,7 @@ SHARES = frozenset(
 """Extended resources of HAMi and Volcano that ``gpu-share`` sets on NVIDIA cards."""
 
 _NVIDIA_DOMAINS = ("nvidia.com/", "volcano.sh/vgpu")
-_FORBIDDEN = {
+FORBIDDEN_FIELDS = {
     "hostname": Template("the pod's host name belongs to its controller"),
     "hostnameOverride": Template("the pod's host name belongs to its controller"),
     "setHostnameAsFQDN": Template("the pod's host name belongs to its controller"),
@@ -49,6 +49,7 @@ _FORBIDDEN = {
     "nodeName": Template("placing a pod on a node by name bypasses the scheduler; use a pool, or nodeSelector"),
     "ephemeralContainers": Template("they are added to running pods by `kubectl debug` only"),
 }
+"""Field of a pod that no patch may set -> the reason."""
 _ARGUMENTS = (
     *("command[]", "args[]", "lifecycle.postStart.exec.command[]", "lifecycle.preStop.exec.command[]"),
     *(f"{probe}.exec.command[]" for probe in ("startupProbe", "readinessProbe", "livenessProbe")),
@@ -150,7 +151,7 @@ def problems_without_pod(context: Context, document: Document, model: Job, patch
         if "" in wrong:
             return
         patch = {field: value for field, value in patch.items() if field not in wrong}
-    for field, reason in _FORBIDDEN.items():
+    for field, reason in FORBIDDEN_FIELDS.items():
         if field in patch:
             yield PodProblem((field,), say("`{field}` cannot be patched: {reason}", field=field, reason=say(reason)))
     if model.kind == "training":

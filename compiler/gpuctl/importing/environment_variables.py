@@ -25,7 +25,7 @@ def take_variable(draft: Draft, name: str, value: Any, line: int) -> TakenVariab
     """Set a variable of a document, but for those that gpuctl sets in trainings, and that of NVIDIA's runtime."""
     if shows_cards(name, value):
         return TakenVariable(None, CARDS)
-    if draft.kind != "training" or name not in RESERVED_ENV:
+    if not is_set_by_gpuctl(draft, name):
         draft.set_item("environment.env", name, value, line)
         return TakenVariable(f"environment.env.{name}")
     port = whole_number(value) if name == _PORT and isinstance(value, str) else None
@@ -33,6 +33,11 @@ def take_variable(draft: Draft, name: str, value: Any, line: int) -> TakenVariab
         draft.set("job.master_port", port, line)
         return TakenVariable("job.master_port")
     return TakenVariable(None, f"gpuctl sets `{name}`, and documents cannot: this value is not used")
+
+
+def is_set_by_gpuctl(draft: Draft, name: str) -> bool:
+    """Return True if documents cannot set a variable: gpuctl sets it in trainings."""
+    return draft.kind == "training" and name in RESERVED_ENV
 
 
 def shows_cards(name: str, value: Any) -> bool:

@@ -6,11 +6,12 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from gpuctl.backend.patch_rules import FORBIDDEN_FIELDS
 from gpuctl.frontend.platform_restrictions import is_reserved_key
 from gpuctl.importing.carried_fields import PATCHED, SET_BY_GPUCTL, PodPatch
 from gpuctl.importing.container_ports import container_ports, with_port_numbers
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.environment_variables import source_of_variable, take_variable
+from gpuctl.importing.environment_variables import is_set_by_gpuctl, source_of_variable, take_variable
 from gpuctl.importing.field_values import short_duration, whole_number
 from gpuctl.importing.further_containers import take_further_containers
 from gpuctl.importing.import_values import Given, Missing
@@ -135,7 +136,7 @@ class PodFields:
                 continue
             if found := source_of_variable(tree, (*path, "valueFrom")):
                 value = found
-            elif tree.node((*path, "valueFrom")) is not None:
+            elif tree.node((*path, "valueFrom")) is not None and not is_set_by_gpuctl(self.draft, name):
                 self.patch.of_container(path, "env", [tree.typed(path)])
                 continue
             known = (self.draft.get("environment.env") or {}).get(name)
@@ -285,8 +286,30 @@ class PodFields:
             tree.dropped(path, "`job.priority` is high, medium or low")
         elif name == "schedulerName":
             tree.dropped(path, "gpuctl uses the cluster's scheduler; gangs wait in a queue: `resources.queue`")
+        elif name == "activeDeadlineSeconds":
+            tree.dropped(path, "`job.max_runtime` limits the time of a training")
+        elif name in FORBIDDEN_FIELDS:
+            tree.dropped(path, FORBIDDEN_FIELDS[name])
+        elif name == "nodeSelector":
+            self._node_selector(path)
         elif name not in _NOT_CARRIED:
             self._carry(path, name)
+
+    def _node_selector(self, path: Path) -> None:
+        """Take the labels of nodes: pools and GPU types have fields of their own."""
+        label = self.draft.settings.label
+        fields = {label("pool"): "resources.pool", label("gpu-type"): "resources.gpu-type"}
+        own = [key for key in self.tree.keys(path) if self.tree.text((*path, key)) and key in fields]
+        if not own:
+            self._carry(path, "nodeSelector")
+            return
+        for key in self.tree.keys(path):
+            at = (*path, key)
+            if key in own:
+                self._set(at, fields[key], self.tree.text(at))
+            else:
+                self.draft.set_item("podPatch.nodeSelector", key, self.tree.typed(at), self.tree.line(at))
+                self.tree.changed(at, f"podPatch.nodeSelector.{key}", PATCHED)
 
     def carry(self, spec: Path, main: Sequence[str] = (), without: Collection[str] = ()) -> None:
         """Take the pod of a patch: its volumes and variables, and other fields in `podPatch`.
