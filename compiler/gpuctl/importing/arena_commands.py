@@ -20,6 +20,7 @@ from gpuctl.importing.arena_options import (
 )
 from gpuctl.importing.arena_programs import FRAMEWORKS, PYTORCH, arena_program
 from gpuctl.importing.arena_words import ArenaFlag, ArenaWord, split_flags, verb_place
+from gpuctl.importing.card_resources import card_kinds, set_card_kind
 from gpuctl.importing.carried_fields import PATCHED, SET_BY_GPUCTL
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
@@ -28,7 +29,6 @@ from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.pod_fields import GPU_RESOURCES
 from gpuctl.importing.slurm.body_syntax import BodyCommand, statements_of
 from gpuctl.importing.slurm.shell_values import Value, constant_of, words_of
 from gpuctl.importing.slurm.text_places import LineBreaks
@@ -214,9 +214,9 @@ class _ArenaJob:
             note = COPIED_DATA if is_data else DROPPED.get(flag.name, note)
             self.ledger.dropped(flag.line, flag.text, note, last=flag.last)
 
-    def _set(self, flag: ArenaFlag, field: str, value: object) -> bool:
+    def _set(self, flag: ArenaFlag, field: str, value: object, note: str | None = None) -> bool:
         self.draft.set(field, value, flag.line)
-        self.ledger.mapped(flag.line, flag.text, field)
+        self.ledger.taken(flag.line, flag.text, field, note)
         return True
 
     def _switch(self, flag: ArenaFlag, field: str) -> bool:
@@ -252,13 +252,11 @@ class _ArenaJob:
 
     def _device(self, flag: ArenaFlag) -> bool:
         name, _, value = flag.value.partition("=")
-        number, vendor = whole_number(value), GPU_RESOURCES.get(name)
-        if number is None or vendor is None or self.given.gpus_per_node is not None:
+        number, kind = whole_number(value), card_kinds(self.draft.settings).get(name)
+        if number is None or kind is None or self.given.gpus_per_node is not None:
             return False
         self.gpus = number
-        if vendor != "nvidia":
-            self.draft.set("resources.gpu-vendor", vendor, flag.line)
-        return self._set(flag, "resources.gpu", number)
+        return self._set(flag, "resources.gpu", number, set_card_kind(self.draft, kind, flag.line))
 
     def _pull_secret(self, flag: ArenaFlag) -> bool:
         self.secrets.append(flag.value)

@@ -13,6 +13,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.importing.arena_options import COPIED_DATA, DROPPED
 from gpuctl.importing.arena_programs import FRAMEWORKS, PYTORCH, arena_program
+from gpuctl.importing.card_resources import card_kinds, set_card_kind
 from gpuctl.importing.carried_fields import PATCHED, PodPatch
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
@@ -21,7 +22,7 @@ from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.line_ledger import LineLedger, in_source_order
-from gpuctl.importing.pod_fields import DEVICES, GPU_RESOURCES, is_same
+from gpuctl.importing.pod_fields import DEVICES, is_same
 from gpuctl.importing.restart_policies import take_restarts
 from gpuctl.importing.source_tree import Path, SourceTree, read_documents
 from gpuctl.importing.task_fields import TaskFields, open_nodes
@@ -176,12 +177,11 @@ class _ArenaJobFile:
 
     def _resources(self, base: Path) -> None:
         tree = self.tree
-        for name, vendor in GPU_RESOURCES.items():
+        for name, kind in card_kinds(self.draft.settings).items():
             number = whole_number(tree.text((*base, name)))
             if number is not None and not self.task.gpus:
-                self.task.set_gpus((*base, name), number, None)
-                if vendor != "nvidia":
-                    self.draft.set("resources.gpu-vendor", vendor, tree.line((*base, name)))
+                note = set_card_kind(self.draft, kind, tree.line((*base, name)))
+                self.task.set_gpus((*base, name), number, None, note)
         devices = whole_number(tree.text((*base, self.given.rdma or "")))
         if self.given.rdma is not None and devices is not None:
             self._set((*base, self.given.rdma), "resources.network.rdma", devices)

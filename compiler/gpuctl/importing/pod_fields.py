@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuctl.backend.patch_rules import FORBIDDEN_FIELDS
 from gpuctl.frontend.platform_restrictions import is_reserved_key
+from gpuctl.importing.card_resources import CardKind, card_kinds, set_card_kind
 from gpuctl.importing.carried_fields import PATCHED, SET_BY_GPUCTL, PodPatch
 from gpuctl.importing.container_ports import container_ports, with_port_numbers
 from gpuctl.importing.draft import Draft
@@ -19,7 +20,6 @@ from gpuctl.importing.label_selectors import selected_labels
 from gpuctl.importing.manifest_volumes import PodVolumes
 from gpuctl.importing.source_tree import Path, SourceTree, dotted_path
 
-GPU_RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd", "huawei.com/Ascend910": "ascend"}
 HOST_NAME = r"\$\(\s*hostname\b|`\s*hostname\b|\$\{?HOSTNAME\b"
 """A command of the shell that reads the name of the pod."""
 _RDMA = r"(?i:rdma|hca|efa|roce|infiniband)"
@@ -55,13 +55,20 @@ class PodFields:
         self.given = given
         containers: Path = (*self.spec, "containers")
         names = [tree.text((*containers, index, "name")) for index in range(tree.items(containers))]
-        with_gpus = [index for index in range(len(names)) if _gpu_requests(tree, (*containers, index, "resources"))]
+        self.cards = card_kinds(draft.settings)
+        with_gpus = [index for index in range(len(names)) if self._gpu_requests((*containers, index))]
         self.main = names.index(main) if main is not None and main in names else next(iter(with_gpus), 0)
         self.container: Path = (*containers, self.main)
         self.resources: Path = (*self.container, "resources")
         self.patch = PodPatch(tree, draft)
         self.gpus = 0
         self.missing: list[Missing] = []
+
+    def _gpu_requests(self, container: Path) -> list[Path]:
+        """Return the paths of the requests of a container for whole GPUs and for slices of them."""
+        groups: list[Path] = [(*container, "resources", group) for group in ("limits", "requests")]
+        names = [(group, name) for group in groups for name in self.tree.keys(group)]
+        return [(*group, name) for group, name in names if name in self.cards or re.match(_SLICE, name) is not None]
 
     def take_trainer(self) -> None:
         """Take the fields of a TrainJob's trainer, which has those of a container."""
@@ -91,7 +98,7 @@ class PodFields:
         take_further_containers(tree, self.spec, self.main, volumes, self.draft)
         volumes.take_unused()
         for path in others:
-            for name in _gpu_requests(tree, (*path, "resources")):
+            for name in self._gpu_requests(path):
                 tree.dropped(name, _ONE_KIND)
         self._pod(without)
 
@@ -159,15 +166,14 @@ class PodFields:
     def _resources(self) -> None:
         tree = self.tree
         limits, requests = (*self.resources, "limits"), (*self.resources, "requests")
-        for name, vendor in GPU_RESOURCES.items():
+        for name, kind in self.cards.items():
             path = (*limits, name) if tree.node((*limits, name)) is not None else (*requests, name)
             number = whole_number(tree.text(path))
             if number is not None and not self.gpus:
                 self.gpus = number
-                self._set(path, "resources.gpu", number)
+                self.draft.set("resources.gpu", number, tree.line(path))
+                tree.taken(path, "resources.gpu", set_card_kind(self.draft, kind, tree.line(path)))
                 tree.mapped((*requests, name), "resources.gpu")
-                if vendor != "nvidia":
-                    self.draft.set("resources.gpu-vendor", vendor, tree.line(path))
             elif number:
                 tree.dropped((*limits, name), _ONE_KIND)
                 tree.dropped((*requests, name), _ONE_KIND)
@@ -186,7 +192,8 @@ class PodFields:
 
     def _device(self, path: Path, group: str, name: str) -> None:
         """Carry a request that no field has, but for cards and parts of them."""
-        is_field = name in (*GPU_RESOURCES, "cpu", "memory", self.given.rdma) or re.match(_SLICE, name) is not None
+        cards = (*self.cards, *self.draft.settings.scarce_gpu_resources)
+        is_field = name in (*cards, "cpu", "memory", self.given.rdma) or re.match(_SLICE, name) is not None
         if is_field or re.search(_SHARE, name) or re.match(_QUANTITY, self.tree.text(path) or "") is None:
             return
         note = f"`podPatch` carries it; {_RDMA_NOTE}" if re.search(_RDMA, name) else PATCHED
@@ -206,13 +213,14 @@ class PodFields:
                 else:
                     self.gpus = number
                     self.draft.set("resources.gpu-profile", match[1], tree.line(path))
+                    set_card_kind(self.draft, CardKind("nvidia", None), tree.line(path))
                     self._set(path, "resources.gpu", number)
 
     def _open_numbers(self) -> None:
         """Take numbers of GPUs that a manifest leaves open, as templates do: the command line has to name them."""
         tree, given = self.tree, self.given.gpus_per_node
         for group in ("limits", "requests"):
-            for name in GPU_RESOURCES.keys() & set(tree.keys((*self.resources, group))):
+            for name in self.cards.keys() & set(tree.keys((*self.resources, group))):
                 path = (*self.resources, group, name)
                 text = tree.text(path)
                 if whole_number(text) is not None:
@@ -350,14 +358,6 @@ class PodFields:
                 return
         if self.tree.typed(path) not in (None, {}, []):
             self.patch.field(path, name)
-
-
-def _gpu_requests(tree: SourceTree, resources: Path) -> list[Path]:
-    """Return the paths of the requests of a container for whole GPUs and for slices of them."""
-    paths: list[Path] = [
-        (*resources, group, name) for group in ("limits", "requests") for name in tree.keys((*resources, group))
-    ]
-    return [path for path in paths if path[-1] in GPU_RESOURCES or re.match(_SLICE, str(path[-1])) is not None]
 
 
 def is_same(tree: SourceTree, first: Path, second: Path, without: Collection[str] = ()) -> list[Path]:
