@@ -312,9 +312,9 @@ FIELDS: dict[str, type] = {
     "contexts.0.context.user": str,
     "contexts.0.context.namespace": str,
 }
-# Fields that may be null.
-NULLABLE = {"clusters", "users", "contexts", "users.0.user.exec", "users.0.user.exec.args", "users.0.user.exec.env"}
-NULLABLE |= {"current-context"}
+# Fields that must not be null. kubectl takes a null in a field of its types for an absent one.
+REQUIRED = {"clusters.0", "users.0", "contexts.0", "clusters.0.name", "users.0.name", "contexts.0.name"}
+REQUIRED |= {f"users.0.user.exec.{name}" for name in ("command", "apiVersion", "args.0", "env.0", "env.0.name")}
 
 
 @pytest.mark.parametrize("path", FIELDS)
@@ -327,7 +327,7 @@ def test_fields_of_a_wrong_type_are_named(client: Client, path: str) -> None:
     named = re.sub(r"\.(\d+)", r"[\1]", named)
     tried = 0
     for value in WRONG:
-        if isinstance(value, FIELDS[path]) or (value is None and path in NULLABLE):
+        if isinstance(value, FIELDS[path]) or (value is None and path not in REQUIRED):
             continue
         config = client.plugin("false", args=["a"], env=[{"name": "A", "value": "b"}])
         target: Any = config

@@ -59,6 +59,7 @@ _FIELDS: dict[str, dict[str, type]] = {
         "provideClusterInfo": bool,
     },
 }
+_PARTS = frozenset({"clusters", "contexts", "users", "current-context"})
 _MODES = ("Never", "IfAvailable", "Always")
 _ANOTHER = "name another with --kubeconfig or KUBECONFIG"
 _LOOK = "`kubectl config view` shows the merged configuration"
@@ -160,7 +161,7 @@ def _read(name: str) -> Entry:
         raise ConfigurationError(f"the kubeconfig {name} is not YAML{error}", _LOOK) from None
     if value is None:
         return {}
-    if not isinstance(value, dict) or not {"clusters", "contexts", "users", "current-context"} & value.keys():
+    if not isinstance(value, dict) or not (value.keys() & _PARTS or value.get("kind") == "Config"):
         raise ConfigurationError(f"{name} is not a kubeconfig: it has no clusters, contexts and users", _ANOTHER)
     current = value.get("current-context")
     _expect(name, "current-context", "" if current is None else current, str)
@@ -213,19 +214,23 @@ def _merged(contents: Iterable[tuple[str, Entry]], part: str) -> dict[str, Kubec
     """Return the entries of one of the three lists by name; entries of earlier files take precedence."""
     found: dict[str, KubeconfigEntry] = {}
     for file, value in contents:
-        entries = value.get(f"{part}s")
-        _expect(file, f"{part}s", [] if entries is None else entries, list)
-        for number, entry in enumerate(entries or []):
+        for number, entry in enumerate(_listed(file, f"{part}s", value.get(f"{part}s"))):
             _expect(file, f"{part}s[{number}]", entry, dict)
             _expect(file, f"{part}s[{number}].name", entry.get("name"), str)
             path = f"{part}s[{visible(entry['name'])}].{part}"
-            _check(file, part, path, entry.get(part))
-            found.setdefault(entry["name"], KubeconfigEntry(entry["name"], file, entry[part], path))
+            body = _stated(file, path, entry.get(part))
+            _check(file, part, path, body)
+            found.setdefault(entry["name"], KubeconfigEntry(entry["name"], file, body, path))
     return found
 
 
-def _check(file: str, part: str, path: str, body: Any) -> None:
-    _expect(file, path, body, dict)
+def _stated(file: str, path: str, value: Any) -> Entry:
+    """Return a mapping without the keys that have no value: a field without a value counts as absent, as in kubectl."""
+    _expect(file, path, {} if value is None else value, dict)
+    return {field: content for field, content in (value or {}).items() if content is not None}
+
+
+def _check(file: str, part: str, path: str, body: Entry) -> None:
     for field, kind in _FIELDS[part].items():
         if field in body:
             _expect(file, f"{path}.{field}", body[field], kind)
@@ -235,13 +240,12 @@ def _check(file: str, part: str, path: str, body: Any) -> None:
     for key, values in (body.get("as-user-extra") or {}).items():
         _expect(file, f"{path}.as-user-extra", key, str)
         _texts(file, f"{path}.as-user-extra[{visible(key)}]", values)
-    plugin = body.get("exec")
-    if plugin is not None:
-        _check_plugin(file, f"{path}.exec", plugin)
+    if "exec" in body:
+        body["exec"] = _stated(file, f"{path}.exec", body["exec"])
+        _check_plugin(file, f"{path}.exec", body["exec"])
 
 
-def _check_plugin(file: str, path: str, plugin: Any) -> None:
-    _expect(file, path, plugin, dict)
+def _check_plugin(file: str, path: str, plugin: Entry) -> None:
     for field in ("command", "apiVersion"):
         _expect(file, f"{path}.{field}", plugin.get(field), str)
     for field, kind in _FIELDS["exec"].items():
