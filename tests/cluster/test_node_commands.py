@@ -199,6 +199,9 @@ def test_describe_node_as_json(place: Place) -> None:
     assert (value["nodeName"], value["boundPools"], len(value["gpuDetail"])) == ("node-1", ["training-pool"], 8)
     failed = place.anywhere("describe", "node", "nod-1", "-o", "json", code=1)
     assert failed.value["error"] == "there is no node nod-1"
+    assert place.anywhere("describe", "node", "node-1,node-2", code=1).err.startswith(
+        "error: there is no node node-1,node-2\n"
+    )
 
 
 def test_describe_node_lists_foreign_pods(place: Place) -> None:

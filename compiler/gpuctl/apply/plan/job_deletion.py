@@ -18,6 +18,7 @@ from gpuctl.backend.object_order import deletion_rank
 from gpuctl.hints import IN_NAMESPACE, OR_DELETE_FILE
 from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
 from gpuctl.kube.session import Session
+from gpuctl.language.names import is_label_value
 from gpuctl.language.sentences import Template, say
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
@@ -127,6 +128,9 @@ def plan_leftover_deletion(session: Session, name: str, namespace: str | None, k
 
 
 def _of_job(session: Session, namespace: str | None, name: str) -> list[Object]:
+    if not is_label_value(name):
+        # The API server refuses a selector of such a value.
+        return []
     lists = session.each(lambda kind: _named(session, kind, namespace, name), (*WORKLOADS, *COMPANIONS))
     return [obj for found in lists for obj in found]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs, missing_job
 from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
+from gpuctl.language.names import is_dns_subdomain, is_label_value
 from gpuctl.language.sentences import Template, say
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
@@ -53,7 +53,8 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
             add_prerequisites(scope, [job], keys)
             return job, None
     if prefix in ("", "pod"):
-        pods = [pod for pod in scope.all("Pod", fields=f"metadata.name={name}") if identity_of(pod, keys)]
+        named = scope.all("Pod", fields=f"metadata.name={name}") if is_dns_subdomain(name) else []
+        pods = [pod for pod in named if identity_of(pod, keys)]
         if len(pods) > 1:
             raise several_pods(name, [pod["metadata"]["namespace"] for pod in pods])
         if pods:
@@ -153,7 +154,7 @@ def find_jobs(scope: Scope, names: Iterable[str], keys: Records, selector: str =
     :raises JobNotFound: no job or pod has one of the names.
     """
     bare = list(dict.fromkeys(name.rpartition("/")[2] for name in names))
-    apps = dict.fromkeys(filter(_is_label_value, [*bare, *filter(None, map(name_in_id, bare))]))
+    apps = dict.fromkeys(filter(_is_app, [*bare, *filter(None, map(name_in_id, bare))]))
     wanted = ",".join(part for part in (f"app in ({','.join(apps)})", selector) if part)
     known = read_jobs(scope, keys, wanted) if apps else []
     words = {job.identity: {job.identity.name, job.identity.object_name, job_id(job)} for job in known}
@@ -262,7 +263,7 @@ def _of_job(scope: Scope, name: str, keys: Records) -> list[Job]:
 
 def _of_jobs(scope: Scope, names: Iterable[str], keys: Records) -> list[Job]:
     """Return all jobs with one of the names, one for each generation."""
-    legal = list(filter(_is_label_value, names))
+    legal = list(filter(_is_app, names))
     if not legal:
         return []
     selector = f"{keys.job_type},app={legal[0]}" if len(legal) == 1 else f"{keys.job_type},app in ({','.join(legal)})"
@@ -273,5 +274,6 @@ def _of_jobs(scope: Scope, names: Iterable[str], keys: Records) -> list[Job]:
     return group_by_job(mains, listed[-1], keys)
 
 
-def _is_label_value(text: str) -> bool:
-    return re.fullmatch(r"[A-Za-z0-9._-]{1,63}", text) is not None
+def _is_app(text: str) -> bool:
+    """Return True if a text can be the value of the label ``app``: the API server refuses a selector of any other."""
+    return bool(text) and is_label_value(text)

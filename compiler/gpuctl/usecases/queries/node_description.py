@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuctl.api.node_answers import NodeReport
 from gpuctl.kube.not_found import no_such
+from gpuctl.language.names import is_dns_subdomain
 from gpuctl.objects.api_resources import RESOURCES
 from gpuctl.reading.nodes import inventory
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
@@ -21,7 +22,9 @@ def describe_node(reader: ReadContext, name: str) -> NodeReport:
         with reader.service.reading() as get:
             item = get(node_path(reader.service, name))
             return NodeReport.model_validate({**item, "runningJobs": item.get("pods")})
-    found, pods, devices = inventory.read_node(reader.scope, name, reader.settings.gpu_resources)
+    found = None
+    if is_dns_subdomain(name):
+        found, pods, devices = inventory.read_node(reader.scope, name, reader.settings.gpu_resources)
     if found is None:
         raise no_such("node", name, reader.scope.session.names(RESOURCES["Node"]))
     gpus = PlatformGpus(reader.settings)
