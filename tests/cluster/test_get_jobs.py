@@ -188,6 +188,9 @@ def test_get_jobs_filters_rows(place: Place) -> None:
     assert [row["NAME"] for row in job_rows(place, "b", "c")] == ["b", "c"]
     pod = next(iter(place.pods("b")))
     assert [row["JOB ID"] for row in job_rows(place, pod)] == [pod]
+    assert [row["NAME"] for row in job_rows(place, "training/a", "job/b", f"pod/{pod}")] == ["a", "b"]
+    other = place.gpuctl("get", "jobs", "training/a", "notebook/b", code=1)
+    assert other.err == f"error: b in {place.namespace} is not a notebook but inference/b\n"
     missing = place.gpuctl("get", "jobs", "b", "absent", code=1)
     assert "there is no job or pod absent" in missing.err
     assert missing.out == ""

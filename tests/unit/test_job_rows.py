@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 
+import pytest
+
 from gpuctl.api.difference_answers import ImpactEnded
 from gpuctl.api.job_list_answers import JobFields, ListedPod
 from gpuctl.apply.plan.jobs_stopped_by_change import StoppedJob
 from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.reading.jobs.status import Status
+from gpuctl.usecases.queries.job_queries import JobQuery
 from gpuctl.usecases.service.service_jobs import row_of
 
 ROW = JobTableRow(
@@ -56,3 +59,14 @@ def test_a_model_takes_attributes_of_its_source_by_name() -> None:
         "pods": 2,
         "gpus": 16,
     }
+
+
+@pytest.mark.parametrize("name", ["sft", "job/sft", "training/sft", "training/sft-1f2e", "sft-x7k2p", "po/sft-x7k2p"])
+def test_row_passes_a_filter_by_any_of_its_names(name: str) -> None:
+    assert JobQuery((name,)).filter.matches(ROW)
+
+
+@pytest.mark.parametrize("name", ["inference/sft", "notebook/sft-1f2e", "eval"])
+def test_row_does_not_pass_a_filter_by_the_name_of_another_job(name: str) -> None:
+    """A training and a service of one namespace may have one name."""
+    assert not JobQuery((name,)).filter.matches(ROW)

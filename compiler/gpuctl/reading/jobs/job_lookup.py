@@ -148,23 +148,38 @@ def name_of_id(scope: Scope, text: str, keys: Records) -> str:
 
 
 def find_jobs(scope: Scope, names: Iterable[str], keys: Records, selector: str = "") -> list[Job]:
-    """Return all jobs with the names or ids, in every namespace. A pod's name stands for its job.
+    """Return all jobs with the names, ids, or ``KIND/NAME``, in every namespace. A pod's name stands for its job.
 
     :param selector: label selector that limits the jobs.
     :raises JobNotFound: no job or pod has one of the names.
+    :raises NoSuchJob: the job of a ``KIND/NAME`` has another kind.
     """
-    bare = list(dict.fromkeys(name.rpartition("/")[2] for name in names))
+    texts = list(dict.fromkeys(map(without_general_prefix, names)))
+    bare = [text.rpartition("/")[2] for text in texts]
     apps = dict.fromkeys(filter(_is_app, [*bare, *filter(None, map(name_in_id, bare))]))
     wanted = ",".join(part for part in (f"app in ({','.join(apps)})", selector) if part)
     known = read_jobs(scope, keys, wanted) if apps else []
-    words = {job.identity: {job.identity.name, job.identity.object_name, job_id(job)} for job in known}
-    jobs = {job.identity: job for job in known if not words[job.identity].isdisjoint(bare)}
+    words = {job.identity: _words(job) for job in known}
+    jobs = {job.identity: job for job in known if not words[job.identity].isdisjoint(texts)}
     there = {word for identity in jobs for word in words[identity]}
-    for name in bare:
-        if name not in there:
-            job, _ = find_job(scope, name if job_of_hashed_name(name) else f"pod/{name}", keys)
+    for text in texts:
+        if text not in there:
+            is_whole = "/" in text or job_of_hashed_name(text) is not None
+            job, _ = find_job(scope, text if is_whole else f"pod/{text}", keys)
             jobs.setdefault(job.identity, job)
     return [jobs[identity] for identity in sorted(jobs)]
+
+
+def without_general_prefix(text: str) -> str:
+    """Return a name without ``job/`` or ``pod/``, which select no kind. ``training/NAME`` is returned unchanged."""
+    prefix, _, name = text.rpartition("/")
+    return name if prefix in _PREFIXES else text
+
+
+def _words(job: Job) -> set[str]:
+    """Return the texts that mean a job, each also after its kind."""
+    words = {job.identity.name, job.identity.object_name, job_id(job)}
+    return words | {f"{job.identity.kind}/{word}" for word in words}
 
 
 def workload_of(job: Job) -> Object:

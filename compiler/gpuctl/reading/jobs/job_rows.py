@@ -115,8 +115,9 @@ class JobTableRow(NamedTuple):
 
     @property
     def accepted_names(self) -> set[str | None]:
-        """Return the names by which a user may refer to the row."""
-        return {self.job_id, self.pod, self.name, self.object_name}
+        """Return the texts by which a user may refer to the row; those of its job also after the kind."""
+        words = {self.job_id, self.name, self.object_name}
+        return {*words, self.pod, *(f"{self.kind}/{word}" for word in words)}
 
 
 class JobFilter(NamedTuple):

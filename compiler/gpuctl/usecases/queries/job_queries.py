@@ -30,7 +30,7 @@ DEFAULT_WAIT = 300.0
 class JobQuery(NamedTuple):
     """A query for rows of `get jobs`: one per pod, or with ``by_job`` one per job.
 
-    :param names: names of jobs or pods; () for all. For the other filters see
+    :param names: names of jobs or pods, or ``KIND/NAME``; () for all. For the other filters see
         :class:`~gpuctl.reading.jobs.job_rows.JobFilter`.
     :param selector: label selector as in kubectl.
     :param pods_only: leave out rows of jobs without pods.
@@ -56,7 +56,12 @@ class JobQuery(NamedTuple):
     @property
     def filter(self) -> JobFilter:
         """Return the filter on rows."""
-        return JobFilter(self.pool, self.kind, self.status, tuple(name.rpartition("/")[2] for name in self.names))
+        names: tuple[str, ...] = ()
+        if self.names:
+            from gpuctl.reading.jobs.job_lookup import without_general_prefix
+
+            names = tuple(map(without_general_prefix, self.names))
+        return JobFilter(self.pool, self.kind, self.status, names)
 
     @property
     def parameters(self) -> dict[str, str]:
