@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.language.display_text import visible
 from gpuctl.language.sentences import Sentence, Template, clauses, say
-from gpuctl.language.spelling import all_nearest
+from gpuctl.language.spelling import all_nearest, suggest_before, suggest_name
 
 _MISSING = {
     "GPU type": Template("there is no GPU type {name}"),
@@ -27,9 +27,9 @@ def no_such(what: str, name: str, there: Iterable[str], more: str = "") -> NotTh
     :param there: the existing names; the nearest is suggested, else a few are listed.
     :param more: a further hint, as a clause.
     """
-    near = suggestion(name, there)
-    is_question = near.endswith(("?", "？"))
-    hint = say("{near} {more}", near=near, more=more) if more and is_question else clauses(near, more)
+    names = sorted(set(there))
+    near = all_nearest(name, names)
+    hint = suggest_before(near[0], more) if more and len(near) == 1 else clauses(suggestion(name, names), more)
     return NotThere(say(_MISSING[what], name=visible(name)), hint)
 
 
@@ -45,7 +45,7 @@ def suggestion(name: str, there: Iterable[str]) -> str:
         return say("there are none")
     near = all_nearest(name, names)
     if len(near) == 1:
-        return say("did you mean `{name}`?", name=near[0])
+        return suggest_name(near[0])
     shown = near or names
     if len(names) == 1:
         return say("there is {name}", name=names[0])

@@ -70,6 +70,11 @@ def suggest_name(name: str | None) -> Sentence | None:
     return say("did you mean `{name}`?", name=name) if name is not None else None
 
 
+def suggest_before(name: str | None, more: str) -> str:
+    """Return the hint that asks whether ``name`` was meant, before another hint; only that one without a name."""
+    return say("{near} {more}", near=suggest_name(name), more=more) if name is not None else more
+
+
 def spelling_pattern(key: str) -> str:
     """Return a regular expression (ECMA 262, for JSON Schema) that matches every spelling of ``key``."""
     parts = []

@@ -13,7 +13,7 @@ from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import nearest, suggest_before
 from gpuctl.objects.api_resources import RESOURCES, Key
 
 
@@ -62,12 +62,10 @@ def _named(item: Lowered) -> set[str]:
 
 def _refusal(session: Session, name: str, sees: MaySee) -> str:
     close = nearest(name, [other for other in _names(session) if sees(other, "")])
-    meant = say("did you mean `{close}`? ", close=close) if close else ""
     return say(
-        "there is no namespace {name}, and no document names it: {meant}{hint}",
+        "there is no namespace {name}, and no document names it: {hint}",
         name=name,
-        meant=meant,
-        hint=CREATE_NAMESPACE,
+        hint=suggest_before(close, say("{hint}", hint=CREATE_NAMESPACE)),
     )
 
 

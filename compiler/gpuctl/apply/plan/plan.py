@@ -11,7 +11,8 @@ from gpuctl.apply.state.takeover import Claims
 from gpuctl.gitops.value_change import ValueChange
 from gpuctl.hints import ListHint
 from gpuctl.kube.api_errors import ClusterError, NotThere
-from gpuctl.language.sentences import Sentence, Template, say
+from gpuctl.language.sentences import Template, say
+from gpuctl.language.spelling import suggest_before
 from gpuctl.objects.api_resources import SERVICES, TRAINING_FORMS, Key, Object
 from gpuctl.objects.autoscalers import AUTOSCALERS
 from gpuctl.objects.queueing import is_defaulted, queue_of, was_admitted
@@ -359,7 +360,7 @@ class ForeignJob(NoSuchJob):
     """The job is not gpuctl's to delete: made by other means, or managed by a GitOps controller."""
 
 
-def missing_job(message: Template, name: str, namespace: str | None, close: str | None) -> tuple[Sentence, Sentence]:
+def missing_job(message: Template, name: str, namespace: str | None, close: str | None) -> tuple[str, str]:
     """Return the message and the hint for a name that no job has.
 
     :param message: the sentence, with ``{name}`` and ``{where}``.
@@ -369,11 +370,8 @@ def missing_job(message: Template, name: str, namespace: str | None, close: str 
     where = (
         say("in namespace {namespace}", namespace=namespace) if namespace else say("in any namespace that you may read")
     )
-    hint = say("did you mean `{close}`? ", close=close) if close else ""
-    return (
-        say(message, name=name, where=where),
-        say("{hint}{command} lists the existing ones", hint=hint, command=ListHint("jobs")),
-    )
+    listing = say("{command} lists the existing ones", command=ListHint("jobs"))
+    return say(message, name=name, where=where), suggest_before(close, listing)
 
 
 class Refused(ClusterError):
