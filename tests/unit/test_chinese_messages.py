@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from http.client import IncompleteRead
+from typing import Any, cast
 
 import pytest
 from fastapi.exceptions import RequestValidationError
 from starlette.requests import Request
+from urllib3.exceptions import HTTPError
 
 import gpuctl
 from gpuctl.acts.node_labels import NodeChangeFailure, NodeChangeReport, label_conflict, missing_node, no_such_label
@@ -21,11 +23,16 @@ from gpuctl.apply.state.provenance import source_mismatch
 from gpuctl.capacity.admission.limit_ranges import limit_violations
 from gpuctl.capacity.admission.pod_security_admission import ENFORCE, forbidden
 from gpuctl.capacity.admission.quota_charges import Unspecified
+from gpuctl.capacity.devices.device_requests import pod_devices
 from gpuctl.capacity.kueue.queue_messages import QueuePath, queue_wait
+from gpuctl.capacity.pods.unknown_reasons import unknown_reasons
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.frontend.source import Source
 from gpuctl.hints import ADOPT_OBJECT, Surface, set_request_surface
-from gpuctl.kube.api_errors import api_error
+from gpuctl.kube.api_errors import ConnectionFailed, api_error
+from gpuctl.kube.http_client import Reply
 from gpuctl.kube.not_found import no_such
+from gpuctl.kube.response_streams import ResponseStream, WatchStream
 from gpuctl.language.sentences import Translation, say, set_translation
 from gpuctl.language.settings import Settings
 from gpuctl.language.translation_files import chinese_sentences, sentences_in
@@ -45,6 +52,12 @@ MEMORY = {"type": "Container", "min": {"memory": "1Gi"}}
 ADMIN = Rights("admin")
 OF_TEAM = Rights("user", pools=frozenset({"q"}))
 MISSING = NodeChangeFailure("node-3", "NodeNotFound", "there is no node node-3", hint="did you mean node-1?")
+
+CLAIMING = {
+    "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}],
+    "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
+}
+PENDING = {"namespace": "nlp", "name": "data", "phase": "Pending"}
 
 KEYS = records(Settings())
 JOB: Object = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "namespace": "nlp"}, "spec": {}}
@@ -67,6 +80,23 @@ FORGED = secrets_of("ab12", "nlp", [JournalEntry(f"{0:08x}-0000-0000-0000-{0:012
 def report(done: int, failed: int) -> NodeChangeReport:
     changes: Any = [type("Change", (), {"name": f"node-{number}", "text": "a=b"}) for number in range(done)]
     return NodeChangeReport(changes, [MISSING] * failed)
+
+
+class BrokenReply:
+    """A response whose connection breaks."""
+
+    def portions(self) -> Iterator[bytes]:
+        raise HTTPError from IncompleteRead(b"")
+
+    def close(self) -> None:
+        pass
+
+
+def broken(stream: ResponseStream | WatchStream) -> str:
+    """Return the message about a stream that broke."""
+    with pytest.raises(ConnectionFailed) as caught:
+        list(stream)
+    return caught.value.message
 
 
 MESSAGES: list[tuple[Any, str, str | None]] = [
@@ -211,6 +241,26 @@ MESSAGES: list[tuple[Any, str, str | None]] = [
         lambda: str(Unspecified("q", "cpu", ("main", "log"))),
         "quota q: every container must set cpu, and these do not: main, log",
         "配额 q：每个容器都必须设置 cpu，而这些容器没有：main、log",
+    ),
+    (
+        lambda: broken(ResponseStream(cast(Reply, BrokenReply()), say("the answer to GET {path}", path="/x"))),
+        "the answer to GET /x broke off: the connection was closed before the end of the answer",
+        "GET /x 的响应中断：响应尚未结束，连接就已关闭",
+    ),
+    (
+        lambda: broken(WatchStream(cast(Reply, BrokenReply()), say("the watch on {resources}", resources="pods"))),
+        "the watch on pods ended: the connection was closed before the end of the answer",
+        "对 pods 的 watch 结束：响应尚未结束，连接就已关闭",
+    ),
+    (
+        lambda: next(unknown_reasons(CLAIMING, "nlp", Snapshot("", [], [], claims=[PENDING]), {}, frozenset())),
+        "claim data is not bound to a known volume",
+        "PVC data 没有绑定到已知的卷",
+    ),
+    (
+        lambda: pod_devices(CLAIMING, "nlp", Snapshot("", [], [])).unknown[0],
+        "the ResourceClaimTemplate gpu of its pods was not found in nlp",
+        "在 nlp 中找不到它的 Pod 的 ResourceClaimTemplate gpu",
     ),
     (
         lambda: next(limit_violations(NO_MEMORY, [{"name": "r", "limits": [MEMORY]}])),

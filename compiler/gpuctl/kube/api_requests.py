@@ -238,7 +238,7 @@ class ApiRequests:
                 error = failure
             else:
                 if response.status == 200:
-                    return ResponseStream(response, f"the answer to GET {path}")
+                    return ResponseStream(response, say("the answer to GET {path}", path=path))
                 error = api_error(response.status, response.refusal(), response.headers)
                 # The API server responds with 500 if the node does not respond.
                 if not error.is_transient or error.status == 500:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, api_error
 from gpuctl.kube.error_text import innermost_reason
 from gpuctl.language.display_text import visible
+from gpuctl.language.sentences import say
 
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 STDIN, STDOUT, STDERR, STATUS, RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
@@ -80,7 +81,9 @@ class Channels:
     @property
     def failure(self) -> ConnectionFailed | None:
         """The error that closed the connection; None after a normal close."""
-        return ConnectionFailed(f"the connection to the pod broke: {self._problem}") if self._problem else None
+        if not self._problem:
+            return None
+        return ConnectionFailed(say("the connection to the pod broke: {reason}", reason=self._problem))
 
     def send(self, channel: int, data: bytes) -> None:
         """Queue data for a channel and send as much as the socket takes. Data is discarded after the other side has
@@ -166,7 +169,7 @@ class Channels:
             length = int.from_bytes(self._in[2:start], "big")
         if length + len(self._message) > LARGEST:
             self.closed = True
-            self._problem = f"it announced a message of more than {LARGEST // 2**20} MiB"
+            self._problem = say("it announced a message of more than {most} MiB", most=LARGEST // 2**20)
             self._in.clear()
             return None
         if len(self._in) < start + length:
@@ -189,7 +192,9 @@ def _close_reason(payload: bytes) -> str:
     if code in (0, _NORMAL):
         return ""
     reason = visible(payload[2:125].decode("utf-8", "replace").strip())
-    return f"it was closed with code {code}" + (f": {reason}" if reason else "")
+    if not reason:
+        return say("it was closed with code {code}", code=code)
+    return say("it was closed with code {code}: {reason}", code=code, reason=reason)
 
 
 def open_channels(connected: socket.socket, url: str, headers: Sequence[str], protocols: tuple[str, ...]) -> Channels:
@@ -208,11 +213,13 @@ def open_channels(connected: socket.socket, url: str, headers: Sequence[str], pr
     except websocket.WebSocketBadStatusException as error:
         raise _refusal(error) from None
     except websocket.WebSocketTimeoutException:
-        raise ConnectionFailed(f"the pod's node gave no answer within {HANDSHAKE:.0f} s") from None
+        raise ConnectionFailed(
+            say("the pod's node gave no answer within {seconds} s", seconds=f"{HANDSHAKE:.0f}")
+        ) from None
     except (websocket.WebSocketException, OSError, ValueError) as error:
         raise ConnectionFailed(
-            f"no WebSocket connection to the API server: {innermost_reason(error)}",
-            "a proxy in between may not support WebSockets",
+            say("no WebSocket connection to the API server: {reason}", reason=innermost_reason(error)),
+            say("a proxy in between may not support WebSockets"),
         ) from None
     # websocket-client exposes the chosen protocol only if it wrote the protocol header itself.
     return Channels(connected, (opened.getheaders() or {}).get("sec-websocket-protocol") or "")

@@ -20,6 +20,7 @@ from urllib3.util.ssltransport import SSLTransport
 from gpuctl.kube.credentials import Headers
 from gpuctl.kube.error_text import reason_text
 from gpuctl.kube.proxies import Proxy
+from gpuctl.language.sentences import say
 
 CONNECT_TIMEOUT = 10.0
 _IDLE = 32
@@ -225,11 +226,11 @@ def failure_text(error: Exception) -> str:
     """Return the reason why a request or a body failed."""
     cause = underlying_error(error)
     if isinstance(cause, http.client.RemoteDisconnected):
-        return "the connection was closed without an answer"
+        return say("the connection was closed without an answer")
     if isinstance(cause, http.client.IncompleteRead):
-        return "the connection was closed before the end of the answer"
+        return say("the connection was closed before the end of the answer")
     if isinstance(cause, (http.client.BadStatusLine, http.client.UnknownProtocol)):
-        return "the response is not HTTP"
+        return say("the response is not HTTP")
     return reason_text(cause)
 
 

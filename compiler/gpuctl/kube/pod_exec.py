@@ -14,6 +14,7 @@ from typing import NamedTuple
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.channels import PORTION, RESIZE, STATUS, STDERR, STDIN, STDOUT, V4, V5, Channels
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Key
 
 _TICK, _SHORT_TICK = 5_000, 500
@@ -88,7 +89,7 @@ def _run(channels: Channels, streams: ExecStreams) -> int:
     tick = _TICK if streams.is_over is None else _SHORT_TICK
     while not channels.closed and time.monotonic() < last:
         if status_message is None and streams.is_over is not None and streams.is_over():
-            raise ExecAbandoned("the caller no longer waits for the command")
+            raise ExecAbandoned(say("the caller no longer waits for the command"))
         poll.register(channels.fileno(), select.POLLIN | (select.POLLOUT if channels.unsent_bytes else 0))
         if stdin is not None:
             # Backpressure: standard input is not read while the send buffer is full.
@@ -118,7 +119,7 @@ def _run(channels: Channels, streams: ExecStreams) -> int:
                 last = time.monotonic() + _LAST
         channels.keep_alive()
     if status_message is None:
-        raise channels.failure or ConnectionFailed("the connection to the pod ended before the command did")
+        raise channels.failure or ConnectionFailed(say("the connection to the pod ended before the command did"))
     return _exit_code(status_message)
 
 
@@ -139,8 +140,8 @@ def _exit_code(status_message: bytes) -> int:
     for cause in (status.get("details") or {}).get("causes") or []:
         if cause.get("reason") == "ExitCode" and str(cause.get("message", "")).isdigit():
             return int(cause["message"])
-    message = " ".join(str(status.get("message") or "the command failed").split())
+    message = " ".join(str(status.get("message") or say("the command failed")).split())
     match = _NO_PROGRAM.search(message)
     if match:
-        raise NotStarted(f"the container cannot run {match[1]}: {match[2]}")
+        raise NotStarted(say("the container cannot run {program}: {reason}", program=match[1], reason=match[2]))
     raise NotStarted(_REPEATED.sub("", message)[:600])

@@ -10,6 +10,7 @@ from urllib3.exceptions import HTTPError
 
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.kube.http_client import Reply, failure_text
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 
 _LONGEST_EVENT = 64 * 1024 * 1024
@@ -37,7 +38,9 @@ class ResponseStream(_Stream):
         try:
             yield from self._response.portions()
         except HTTPError as error:
-            raise ConnectionFailed(f"{self._what} broke off: {failure_text(error)}") from None
+            raise ConnectionFailed(
+                say("{what} broke off: {reason}", what=self._what, reason=failure_text(error))
+            ) from None
         finally:
             self._response.close()
 
@@ -58,9 +61,9 @@ class WatchStream(_Stream):
                     if line.strip():
                         yield _event(line)
                 if len(buffer) > _LONGEST_EVENT:
-                    raise ValueError("an event is too large")
+                    raise ValueError(say("an event is too large"))
         except (HTTPError, ValueError, RecursionError) as error:
-            raise ConnectionFailed(f"{self._what} ended: {failure_text(error)}") from None
+            raise ConnectionFailed(say("{what} ended: {reason}", what=self._what, reason=failure_text(error))) from None
         finally:
             self._response.close()
 

@@ -10,6 +10,7 @@ from gpuctl.kube.api_requests import ApiRequests
 from gpuctl.kube.backoff import jittered
 from gpuctl.kube.response_streams import WatchStream, is_object
 from gpuctl.kube.transport import WATCH_TIMEOUT
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Key, Object, Resource, key_of
 
 MANAGER = "gpuctl"
@@ -240,4 +241,4 @@ class Session(ApiRequests):
         response = self._transport.open(resource.path(namespace), query)
         if response.status != 200:
             raise api_error(response.status, response.refusal(), response.headers)
-        return WatchStream(response, f"the watch on {resource.plural}")
+        return WatchStream(response, say("the watch on {resources}", resources=resource.plural))

@@ -266,8 +266,8 @@ class Transport:
         proxy = self._access.proxy
         if proxy is not None and proxy.url.startswith("https:"):
             raise ConfigurationError(
-                "exec and port-forward cannot go through a proxy that is itself reached by HTTPS",
-                "name an http:// address of the proxy in `proxy-url` or HTTPS_PROXY",
+                say("exec and port-forward cannot go through a proxy that is itself reached by HTTPS"),
+                say("name an http:// address of the proxy in `proxy-url` or HTTPS_PROXY"),
             )
         try:
             connected: socket.socket = client.dial()
@@ -280,8 +280,10 @@ class Transport:
         # Checked here because http.client would put the rejected value into its error message.
         if not credential.authorization.isprintable() or not credential.authorization.isascii():
             raise ConfigurationError(
-                "the credentials cannot be sent: they contain a line break, or another character that no token has",
-                "check the user of the kubeconfig's context",
+                say(
+                    "the credentials cannot be sent: they contain a line break, or another character that no token has"
+                ),
+                say("check the user of the kubeconfig's context"),
             )
         authorization = (("Authorization", credential.authorization),) if credential.authorization else ()
         return (*authorization, *self._access.impersonation)

@@ -273,7 +273,7 @@ class _Count:
                     continue
                 found[node] = set(room.devices)
                 if room.doubt:
-                    self._doubt(request, f"on {node}, {room.doubt}")
+                    self._doubt(request, say("on {node}, {reason}", node=node, reason=room.doubt))
 
     def _measure(self, request: DeviceRequest, found: Mapping[str, set[DeviceKey]]) -> None:
         sizes = {len(keys) for keys in found.values()}

@@ -163,7 +163,7 @@ def _of_claim(claim: Object, namespace: str, snapshot: Snapshot) -> tuple[list[t
         if template
         else ("ResourceClaim", snapshot.resource_claims)
     )
-    title = f"the {kind} {name}"
+    title = say("the {kind} {name}", kind=kind, name=name)
     lists = ("deviceClasses", "resourceSlices", "resourceClaims", *(["resourceClaimTemplates"] if template else []))
     lacking = lacking_lists(snapshot, *lists)
     if lacking:

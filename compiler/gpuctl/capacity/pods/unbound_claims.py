@@ -271,7 +271,8 @@ class _Work:
 
 
 def _title(late: DelayedClaim) -> str:
-    return f"{'ephemeral volume' if late.is_ephemeral else 'claim'} {late.claim['name']}"
+    name = late.claim["name"]
+    return say("ephemeral volume {name}", name=name) if late.is_ephemeral else say("claim {name}", name=name)
 
 
 def _key(late: DelayedClaim, incoming: IncomingPod) -> Key:

@@ -66,10 +66,11 @@ def _doubts_of_volumes(spec: Object, namespace: str, snapshot: Snapshot) -> Iter
             )
             yield say("claim {claim} {why}", claim=name, why=why)
         elif volume_of(claim, snapshot) is None:
-            yield from _unbound(claim, f"claim {name}", snapshot)
+            yield from _unbound(claim, say("claim {name}", name=name), snapshot)
     for volume in spec.get("volumes") or []:
         if volume.get("ephemeral"):
-            yield from _unbound(ephemeral_claim(volume, namespace), f"ephemeral volume {volume['name']}", snapshot)
+            title = say("ephemeral volume {name}", name=volume["name"])
+            yield from _unbound(ephemeral_claim(volume, namespace), title, snapshot)
 
 
 def _unbound(claim: Object, title: str, snapshot: Snapshot) -> Iterator[str]:
