@@ -248,5 +248,9 @@ func set(query url.Values, name string, value any) {
 		if value != nil {
 			query.Set(name, strconv.FormatInt(*value, 10))
 		}
+	case *float64:
+		if value != nil {
+			query.Set(name, strconv.FormatFloat(*value, 'g', -1, 64))
+		}
 	}
 }

@@ -278,6 +278,26 @@ func TestPauses(t *testing.T) {
 	}
 }
 
+func TestParameters(t *testing.T) {
+	var query string
+	client, _ := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		query = r.URL.RawQuery
+		status(200, `{}`)(w, r)
+	})
+	seconds, most := 1.5, int64(0)
+	for expected, options := range map[string]*DeleteJobsOptions{
+		"":                         {},
+		"confirm=true&timeout=1.5": {Confirm: true, Timeout: &seconds},
+	} {
+		if _, err := client.DeleteJobs(context.Background(), NamesBody{Names: []string{"a"}}, options); err != nil || query != expected {
+			t.Fatal(query, err)
+		}
+	}
+	if _, err := client.FitWaiting(context.Background(), &FitWaitingOptions{Holders: &most, MaxAge: &seconds}); err != nil || query != "holders=0&maxAge=1.5" {
+		t.Fatal(query, err)
+	}
+}
+
 func TestPausesThatAreLeftOutAreTheDefaults(t *testing.T) {
 	for attempt, least := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond} {
 		if pause := (Retry{Attempts: 8}).after(attempt+1, ""); pause < least || pause > 2*least {
