@@ -32,12 +32,15 @@ class Shape:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a model, or a parameter: its name in JSON, its type, and whether it is required."""
+    """A field of a model, or a parameter: its name in JSON, its type, and whether it is required. ``default`` is that
+    of a parameter.
+    """
 
     name: str
     shape: Shape
     required: bool
     text: str
+    default: Any = None
 
 
 @dataclass(frozen=True)
@@ -156,8 +159,8 @@ def _pages(query: tuple[Field, ...], answer: Shape, models: Mapping[str, Model])
 
 
 def _parameter(entry: Mapping[str, Any]) -> Field:
-    shape = _shape(entry["schema"])
-    return Field(entry["name"], shape, entry.get("required", False), _flowed(entry.get("description", "")))
+    schema, text = entry["schema"], _flowed(entry.get("description", ""))
+    return Field(entry["name"], _shape(schema), entry.get("required", False), text, schema.get("default"))
 
 
 def _model(name: str, schema: Mapping[str, Any]) -> Model:

@@ -146,7 +146,8 @@ def _option_type(field: Field) -> str:
     kind = type_of(field.shape).removeprefix("*")
     if field.name in _PAGES:
         return "int"
-    return f"*{kind}" if kind in ("int64", "float64") else kind
+    # The zero value of other types is not sent.
+    return f"*{kind}" if kind in ("int64", "float64") or field.default is True else kind
 
 
 def _method(operation: Operation) -> str:

@@ -252,5 +252,9 @@ func set(query url.Values, name string, value any) {
 		if value != nil {
 			query.Set(name, strconv.FormatFloat(*value, 'g', -1, 64))
 		}
+	case *bool:
+		if value != nil {
+			query.Set(name, strconv.FormatBool(*value))
+		}
 	}
 }

@@ -284,10 +284,11 @@ func TestParameters(t *testing.T) {
 		query = r.URL.RawQuery
 		status(200, `{}`)(w, r)
 	})
-	seconds, most := 1.5, int64(0)
+	seconds, most, no := 1.5, int64(0), false
 	for expected, options := range map[string]*DeleteJobsOptions{
-		"":                         {},
-		"confirm=true&timeout=1.5": {Confirm: true, Timeout: &seconds},
+		"":                            {},
+		"confirm=true&timeout=1.5":    {Confirm: true, Timeout: &seconds},
+		"checkpoint=false&force=true": {Checkpoint: &no, Force: true},
 	} {
 		if _, err := client.DeleteJobs(context.Background(), NamesBody{Names: []string{"a"}}, options); err != nil || query != expected {
 			t.Fatal(query, err)

@@ -137,7 +137,7 @@ type UpdateJobOptions struct {
 	// Profile to merge into the documents that have profiles.
 	Profile string
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-	Checkpoint bool
+	Checkpoint *bool
 	// Confirm all questions of the plan: running work may be ended.
 	Confirm bool
 }
@@ -171,7 +171,7 @@ type DeleteJobOptions struct {
 	// End the pods without their grace period.
 	Force bool
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-	Checkpoint bool
+	Checkpoint *bool
 	// Check everything and return what would be done. Nothing is written.
 	DryRun bool
 }
@@ -337,7 +337,7 @@ type GetJobDetailsOptions struct {
 	// Namespace of the job; required if the name exists in several.
 	Namespace string
 	// False: no timeline, conditions and events; `GET /jobs/{jobId}/timeline` has them.
-	Timeline bool
+	Timeline *bool
 	// Maximum age of the nodes and of the pods of other jobs that the answer is computed from, seconds. Default: they are
 	// read now.
 	MaxAge *float64
@@ -444,7 +444,7 @@ type ApplyDocumentsOptions struct {
 	// Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
 	Overrides []string
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-	Checkpoint bool
+	Checkpoint *bool
 	// End the pods without their grace period.
 	Force bool
 	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
@@ -526,7 +526,7 @@ type DeleteDocumentsOptions struct {
 	// Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
 	Overrides []string
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-	Checkpoint bool
+	Checkpoint *bool
 	// End the pods without their grace period.
 	Force bool
 	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
@@ -593,7 +593,7 @@ type PlanDocumentsOptions struct {
 	// Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
 	Overrides []string
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-	Checkpoint bool
+	Checkpoint *bool
 	// `objects`: include each object before and after the change, with secrets masked.
 	Show string
 	// Namespace of jobs whose documents do not have one.
@@ -693,7 +693,7 @@ type DeleteJobsOptions struct {
 	// Namespace of the job; required if the name exists in several.
 	Namespace string
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-	Checkpoint bool
+	Checkpoint *bool
 	// End the pods without their grace period.
 	Force bool
 	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
@@ -786,7 +786,7 @@ type ScaleJobsOptions struct {
 	// Namespace of the job; required if the name exists in several.
 	Namespace string
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-	Checkpoint bool
+	Checkpoint *bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
 	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
@@ -819,7 +819,7 @@ type PauseJobsOptions struct {
 	// Namespace of the job; required if the name exists in several.
 	Namespace string
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-	Checkpoint bool
+	Checkpoint *bool
 }
 
 // PauseJobs: Pause jobs one after another: end their pods and keep the jobs. An error has the jobs that were paused
@@ -866,7 +866,7 @@ type PauseJobOptions struct {
 	// Namespace of the job; required if the name exists in several.
 	Namespace string
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-	Checkpoint bool
+	Checkpoint *bool
 	// Check everything and return what would be done. Nothing is written.
 	DryRun bool
 }
@@ -980,7 +980,7 @@ type ScaleJobOptions struct {
 	// Namespace of the job; required if the name exists in several.
 	Namespace string
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-	Checkpoint bool
+	Checkpoint *bool
 	// Create a job even if a quota is exhausted. It starts when the quota has room.
 	Queue bool
 	// Confirm all questions of the plan: running work may be ended.
@@ -1021,7 +1021,7 @@ type RollbackJobOptions struct {
 	// Report the rejection of a trial pod as a note instead of an error.
 	NoProbe bool
 	// Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-	Checkpoint bool
+	Checkpoint *bool
 	// End the pods without their grace period.
 	Force bool
 	// Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
@@ -1203,7 +1203,7 @@ func (c *Client) CreatePool(ctx context.Context, body PoolBody, options *CreateP
 // GetPoolOptions are the optional parameters of GetPool.
 type GetPoolOptions struct {
 	// False: jobs and pods are null. `GET /jobs?pool=` lists the jobs in pages.
-	Jobs bool
+	Jobs *bool
 }
 
 // GetPool: Return a pool: its nodes, its GPUs by type, and the visible jobs in it.
