@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterable
@@ -239,6 +240,39 @@ def test_logs_follow_and_are_searched(visit: Visit, place: Place, served: Served
     page.select_option("select[name=pod]", pods[1])
     page.locator(".log .line").filter(has_text="now").wait_for(state="detached")
     visit.see(f"--pod {pods[1]} --tail 500 --follow")
+
+
+def test_hidden_page_keeps_no_more_lines_of_a_followed_log(visit: Visit, place: Place, served: Served) -> None:
+    """A browser draws no frames of a hidden page, here none at all."""
+    place.apply(training())
+    [pod] = place.running("train")
+    served.until_running("train", place.namespace)
+    line = {"pod": pod, "container": "main", "timestamp": "2026-01-01T00:00:00Z", "text": "x"}
+    body = f"data: {json.dumps(line)}\n\n" * 25_000
+    page = visit.log_in().page
+    page.route("**/logs?*", lambda route: route.fulfill(status=200, content_type="text/event-stream", body=body))
+    page.evaluate(
+        """() => {
+            const push = Array.prototype.push;
+            [window.read, window.most] = [0, 0];
+            window.requestAnimationFrame = () => 1;
+            Array.prototype.push = function (...items) {
+                const length = push.apply(this, items);
+                if (items[0]?.container) {
+                    window.read += 1;
+                    window.most = Math.max(window.most, length);
+                }
+                return length;
+            };
+        }"""
+    )
+    page.evaluate(f"location.hash = '#/jobs/{place.namespace}/train?tab=logs'")
+    end = time.monotonic() + 60
+    while page.evaluate("window.read") < 25_000:
+        assert time.monotonic() < end
+        page.wait_for_timeout(50)
+    assert page.evaluate("window.most") <= 20_001
+    visit.troubles.clear()
 
 
 @pytest.mark.slow

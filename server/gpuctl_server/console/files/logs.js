@@ -87,6 +87,8 @@ function useLog(job, { pod, previous, tail, follow }) {
     };
     const add = (/** @type {Line[]} */ more) => {
       lines.current.push(...more);
+      // A hidden page is never drawn, and has its log followed nevertheless.
+      if (lines.current.length > 2 * KEPT) lines.current = lines.current.slice(-KEPT);
       frame ||= requestAnimationFrame(show);
     };
     async function once() {
