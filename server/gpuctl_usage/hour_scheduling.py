@@ -22,7 +22,7 @@ from gpuctl_usage.rollup.ledger import Discrepancy, discrepancies
 from gpuctl_usage.rollup.merged_measurements import MissingMeasurements, find_reduced_coverage, merge_measurements
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.engines import DatabaseProblem
-from gpuctl_usage.store.hours import HourState, missed
+from gpuctl_usage.store.hours import HourState, PeriodLength, missed
 from gpuctl_usage.store.measurements import KEPT
 from gpuctl_usage.sums import RolledUp, Sums
 
@@ -37,6 +37,10 @@ FULL_COVERAGE = 0.98
 """Coverage that is enough for an hour to become final."""
 _RETRY_AFTER = 15 * 60.0
 _RETRY_SOON = 15.0
+_DELETED = HourState(provisional=False, digest="", coverage=None, seconds=float(HOUR))
+"""State of an hour that has expired. It is never rolled up again: intervals that ended by then are deleted too, and
+Prometheus may have lost its measurements.
+"""
 _MAX_LOGGED = 5
 """Maximum number of discrepancies of an hour that are logged; each log line has their total number."""
 
@@ -84,6 +88,9 @@ class HourRoller:
         self._states = self._database.hours(self._cluster, 0, hour_of(now) + HOUR)
         self._first_stored = min(self._states, default=None)
         self._begun = hour_of(now)
+        for day in self._database.hours(self._cluster, 0, hour_of(now), PeriodLength.DAY):
+            for start in range(day, day + DAY, HOUR):
+                self._states.setdefault(start, _DELETED)
         # Ledgers that did not close before a restart still count as open.
         for rolled in self._database.rolled_up(self._cluster, hour_of(now) - DAY, hour_of(now)):
             self._report_hour(rolled, discrepancies(rolled))
@@ -153,6 +160,9 @@ class HourRoller:
             # Only completed hours wait for a retry: a running one is due when it ends.
             self._not_before[start] = now + _RETRY_AFTER
         known = self._states.get(start)
+        if self._is_deleted(start):
+            self._states[start] = _DELETED
+            return False
         changes = self._database.late_changes(self._cluster)
         earlier = self._database.measurements(self._cluster, start)
         measured, lost = self._merged(start, earlier, self._measured(start, first, seconds, now), even_if_less)
@@ -195,6 +205,13 @@ class HourRoller:
     def _first_due(self, otherwise: int) -> int:
         first = self.first_hour()
         return otherwise if first is None else first
+
+    def _is_deleted(self, start: int) -> bool:
+        """Return True if an hour was stored and has expired: a day is stored when all its hours are."""
+        if self._database.hours(self._cluster, start, start + HOUR):
+            return False
+        day = start // DAY * DAY
+        return start in self._states or bool(self._database.hours(self._cluster, day, day + DAY, PeriodLength.DAY))
 
     def _report_hour(self, rolled: RolledUp, found: list[Discrepancy]) -> None:
         whole = rolled.sums.get(CLUSTER, Sums())

@@ -17,6 +17,7 @@ from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.snapshot_answers import snapshot_list
 from gpuctl_usage.answers.steps import StepUnit
+from gpuctl_usage.day_scheduling import DayRoller
 from gpuctl_usage.facts import (
     AllocationSnapshot,
     Capacity,
@@ -27,6 +28,7 @@ from gpuctl_usage.facts import (
     WorkloadAllocation,
     WorkloadKey,
 )
+from gpuctl_usage.hour_scheduling import ConfiguredKeys, HourRoller
 from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import PeriodLength
@@ -211,6 +213,36 @@ def test_pruning_deletes_small_pieces(database: Database) -> None:
         if not database.prune(1, KEPT, NOW):
             break
     assert max(before - after for before, after in pairwise(rows)) <= 1000
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_late_change_does_not_replace_expired_hours(restarted: bool, database: Database) -> None:
+    """The second day is not final, so that its hours are kept: before and after it hours have expired."""
+    [second] = database.rolled_up(1, BEGIN + DAY, BEGIN + 2 * DAY, PeriodLength.DAY)
+    database.put_rolled_up(1, second, provisional=True, span=PeriodLength.DAY)
+    keys = ConfiguredKeys((), ())
+    hours, days = HourRoller(database, 1, None, 15, keys), DayRoller(database, 1)
+    hours.begin(NOW)
+    prune(database)
+    assert days_of(database, PeriodLength.HOUR) == [1, 3, 4, 5]
+    expired = BEGIN + 2 * DAY
+    before = database.rolled_up(1, expired, expired + DAY, PeriodLength.DAY)
+    if restarted:
+        hours = HourRoller(database, 1, None, 15, keys)
+        hours.begin(NOW)
+    days.begin(NOW)
+    late = BEGIN + 100.0
+    [held] = [item for item in database.holdings(1, BEGIN, NOW) if item.pod_uid == "long"]
+    database.put_holdings(1, [held._replace(pod_uid="late", start=late)], NOW, late)
+    hours.late(late, NOW)
+    while (hour := hours.due(NOW)) is not None:
+        hours.roll(hour, NOW)
+        days.touch(hour)
+        days.roll_due(NOW)
+    assert days_of(database, PeriodLength.HOUR) == [1, 3, 4, 5]
+    assert database.rolled_up(1, expired, expired + DAY, PeriodLength.DAY) == before
+    provisional = {start: state.provisional for start, state in database.hours(1, 0, 2**40, PeriodLength.DAY).items()}
+    assert not provisional[expired]
 
 
 def test_pruning_keeps_other_clusters(database: Database) -> None:

@@ -154,12 +154,20 @@ def set_provisional(connection: Connection, cluster: int, start: int, provisiona
 
 
 def reopen(connection: Connection, cluster: int, since: float | None) -> None:
-    """Make all hours and days provisional that end after a time, and count the late change."""
+    """Make all hours and days provisional that end after a time, and count the late change. A day whose hours have
+    expired stays final: it cannot be rolled up again.
+    """
     if since is None:
         return
+    hour = periods.alias("hour")
+    is_within = hour.c.start >= periods.c.start, hour.c.start < periods.c.start + DAY
+    has_hours = select(hour.c.id).where(
+        hour.c.cluster_id == cluster, hour.c.span == PeriodLength.HOUR.value, *is_within
+    )
     for span in PeriodLength:
         later = periods.c.cluster_id == cluster, periods.c.span == span.value, periods.c.start > since - span.seconds
-        connection.execute(update(periods).where(*later).values(provisional=True))
+        which = (*later, has_hours.exists()) if span is PeriodLength.DAY else later
+        connection.execute(update(periods).where(*which).values(provisional=True))
     one_more = clusters.c.late_changes + 1
     connection.execute(update(clusters).where(clusters.c.id == cluster).values(late_changes=one_more))
 
