@@ -23,6 +23,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.recreated_objects import recreatable
+from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.usecases.changes import run_recovery
 from support.cluster_tools import DOMAIN, HASH, Place, image, inference, outcome, training
 
@@ -99,8 +100,24 @@ def secrets_of(place: Place) -> set[str]:
     return {name.partition("/")[2] for name in place.objects(("Secret",))}
 
 
+def created(place: Place, name: str) -> float:
+    return parse_timestamp(place.get("Job", name)["metadata"]["creationTimestamp"]).timestamp()
+
+
 def image_of(place: Place, name: str) -> str:
     return str(place.get("Job", name)["spec"]["template"]["spec"]["containers"][0]["image"]).rpartition(":")[2]
+
+
+def test_apply_does_not_take_a_deletion_of_a_killed_apply_for_the_ttl(place: Place, session: Session) -> None:
+    job = training(job={"ttl": "1s"})
+    place.apply(job)
+    place.running("train")
+    place.until(lambda: session.server_time() > created(place, "train") + 1, "the ttl")
+    leave_killed_apply(place, session, "train")
+    assert place.plan(job).actions["Job/train"] == "create"
+    place.apply(job)
+    assert image_of(place, "train") == "v1"
+    assert secrets_of(place) == set()
 
 
 def test_journal_that_cannot_be_written_whole_is_removed(place: Place, session: Session) -> None:

@@ -77,7 +77,7 @@ def complete_plan(
         run = SetRun.read(session, set_options)
     absent: int | None = None
     while True:
-        plan = make_plan(session, request)
+        plan = make_plan(session, request, unfinished.deleted)
         if plan.writes:
             plan.confirm[:0] = request.confirm
         for step in plan.steps:

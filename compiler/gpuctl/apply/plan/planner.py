@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 
 from gpuctl.apply.plan import pool_labels as nodes
@@ -46,10 +46,12 @@ from gpuctl.objects.ownership_metadata import hash_of, is_ours, marked, stamp
 from gpuctl.objects.recreated_objects import own_strategy
 
 
-def make_plan(session: Session, request: ApplyRequest) -> Plan:
+def make_plan(session: Session, request: ApplyRequest, interrupted: Collection[Key] = ()) -> Plan:
     """Plan all objects of the documents, and those that their jobs no longer have. Only reads and dry-runs.
 
     The plan's ``errors`` are the reasons why it cannot be carried out.
+
+    :param interrupted: the objects that an interrupted run may have deleted.
     """
     objects = [item.object for item in request.lowered]
     wanted = {key_of(obj) for obj in objects}
@@ -87,7 +89,7 @@ def make_plan(session: Session, request: ApplyRequest) -> Plan:
             check_other_kinds(draft, request, document, document.name)
             companions(draft, request, document, yielded[id(document)], wanted)
     note_unfinished_runs(draft.steps.values(), live.objects.values())
-    keep_expired(session, draft.plan, draft.steps, request)
+    keep_expired(session, draft.plan, draft.steps, request, interrupted)
     pooled = list(
         nodes.plan_nodes(session, draft.plan, request.lowered, live, request.keys, adopt=request.planning.adopt)
     )

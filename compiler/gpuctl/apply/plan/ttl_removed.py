@@ -10,7 +10,7 @@ entry makes a training of this namespace wait for `gpuctl rerun`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from gpuctl.apply.plan.apply_request import ApplyRequest
@@ -35,16 +35,20 @@ _IN_PLACE = ("labels", "annotations", "description", "ttl", "checkpoint")
 _FEW = 20
 
 
-def keep_expired(session: Session, plan: Plan, steps: dict[Key, Step], request: ApplyRequest) -> None:
+def keep_expired(
+    session: Session, plan: Plan, steps: dict[Key, Step], request: ApplyRequest, interrupted: Collection[Key]
+) -> None:
     """Turn the creation of trainings that their ttl has presumably removed into steps without changes.
 
     A Service or hostfile of such a training is not created either. Reads only.
+
+    :param interrupted: the objects that an interrupted run may have deleted: their ttl has removed none of them.
     """
     if request.planning.create_only or request.rerun:
         return
     absent: dict[str, dict[str, Step]] = {}
     for step in steps.values():
-        if step.action == "create" and step.live is None and _ttl(step) is not None:
+        if step.action == "create" and step.key not in interrupted and _ttl(step) is not None:
             absent.setdefault(step.key.namespace, {})[step.key.name] = step
     for namespace, jobs in sorted(absent.items()):
         try:

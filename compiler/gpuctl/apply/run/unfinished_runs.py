@@ -51,6 +51,11 @@ class UnfinishedRuns:
         """Return the entries of workloads and of replaced Services, without companions."""
         return [entry for item in self.journals for entry in item.entries if entry.companion_of is None]
 
+    @property
+    def deleted(self) -> set[Key]:
+        """Return the objects that the runs may have deleted, and those that were to take their place."""
+        return {key for entry in self.entries for key in (entry.key, entry.successor)}
+
     def just_saved(self, session: Session) -> dict[str, frozenset[str]]:
         """Return the pods whose checkpoint ran right before a run was killed, by the uid of their workload.
 
