@@ -120,6 +120,18 @@ def test_apply_does_not_take_a_deletion_of_a_killed_apply_for_the_ttl(place: Pla
     assert secrets_of(place) == set()
 
 
+def test_apply_of_another_form_takes_the_place_of_a_deleted_job(place: Place, session: Session) -> None:
+    """The recovery does not create the old form beside it; its pause lasts."""
+    place.platform("training: {backend: jobset}")
+    place.apply(training())
+    place.gpuctl("pause", "train")
+    leave_killed_apply(place, session, "train")
+    place.apply(training(resources={"nodes": 2}), flags=("--yes",))
+    assert place.get("JobSet", "train")["spec"]["suspend"] is True
+    assert not place.exists("Job", "train")
+    assert secrets_of(place) == set()
+
+
 def test_journal_that_cannot_be_written_whole_is_removed(place: Place, session: Session) -> None:
     """The second namespace does not exist: the Secret in the first one goes again."""
     place.apply(training("train"))

@@ -170,6 +170,11 @@ def is_other_form(kind: str, other: str) -> bool:
     return kind != other and any({kind, other} <= forms for forms in FORMS)
 
 
+def forms_of(key: Key) -> list[Key]:
+    """Return the keys that a job's main object may have in its forms, with the given one first."""
+    return [key, *(key._replace(kind=kind) for kind in WORKLOADS if is_other_form(kind, key.kind))]
+
+
 def key_of(obj: Object) -> Key:
     metadata = obj["metadata"]
     return Key(obj["kind"], metadata.get("namespace") or "", metadata["name"])

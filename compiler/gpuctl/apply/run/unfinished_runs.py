@@ -17,7 +17,7 @@ from gpuctl.apply.state.live_state import read_objects
 from gpuctl.hints import JobHint, RecoverHint
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
-from gpuctl.objects.api_resources import WORKLOADS, Key, Object, is_other_form, labels_of
+from gpuctl.objects.api_resources import WORKLOADS, Key, Object, forms_of, labels_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records
 from gpuctl.objects.recreated_objects import carried_over
 
@@ -53,8 +53,8 @@ class UnfinishedRuns:
 
     @property
     def deleted(self) -> set[Key]:
-        """Return the objects that the runs may have deleted, and those that were to take their place."""
-        return {key for entry in self.entries for key in (entry.key, entry.successor)}
+        """Return the objects that the runs may have deleted, and those that were to take their place, in all forms."""
+        return {key for entry in self.entries for key in (entry.key, *forms_of(entry.successor))}
 
     def just_saved(self, session: Session) -> dict[str, frozenset[str]]:
         """Return the pods whose checkpoint ran right before a run was killed, by the uid of their workload.
@@ -93,8 +93,13 @@ class UnfinishedRuns:
             return
         made = {step.key: step for step in plan.steps if step.action in WRITING - {"delete", "prune"}}
         unwanted = {**unwanted, **{step.key: step.reason for step in plan.steps if step.action == "prune"}}
+        replaced = set(made)
         for entry in self.entries:
-            step = made.get(entry.successor)
+            step = next((made[key] for key in forms_of(entry.successor) if key in made), None)
+            if step is not None and step.key != entry.successor:
+                # Both forms of the job would run.
+                replaced.add(entry.successor)
+                unwanted[entry.successor] = say("{object} takes its place", object=step.key)
             if step is not None and step.action == "create" and step.desired is not None and entry.new is not None:
                 if step.key.kind in WORKLOADS:
                     step.desired = carried_over(step.desired, entry.new, keys)
@@ -102,7 +107,7 @@ class UnfinishedRuns:
                 self._refuse_another(plan, entry, made)
         if self.is_done:
             return
-        exclusions = RecoveryExclusions(frozenset(made), unwanted)
+        exclusions = RecoveryExclusions(frozenset(replaced), unwanted)
         self.recovery_plan = plan_recovery(session, keys, self.journals, exclusions)
         plan.recovery = self.recovery_plan.steps
         if not plan.recovery:
@@ -123,8 +128,7 @@ class UnfinishedRuns:
         """Add an error if the plan creates a job of another kind with the name of one that is to be restored."""
         for kind in WORKLOADS:
             other = Key(kind, entry.key.namespace, entry.successor.name)
-            same = kind == entry.successor.kind or is_other_form(kind, entry.successor.kind)
-            if other in made and entry.key.kind in WORKLOADS and not same:
+            if other in made and entry.key.kind in WORKLOADS and other not in forms_of(entry.successor):
                 plan.errors.append(
                     say(
                         "{job}: an interrupted apply had deleted {object}, and a job of another kind cannot have its "
