@@ -1,8 +1,9 @@
 """Strategic merge of partial PodSpecs, and its inverse.
 
-Lists with a merge key (containers, env, volumes ...) are merged by it, at every depth. Tolerations are appended; other
-lists are replaced. Required node affinity is narrowed, never widened: the pool's terms stay. Where only one of several
-fields may be set (a volume's source, a probe's handler), the patch's field replaces another one.
+Lists with a merge key (containers, env, volumes ...) are merged by it, at every depth. Lists whose entries hold side by
+side (tolerations, terms of affinity, capabilities) get those of the patch in addition; other lists are replaced.
+Required node affinity is narrowed, never widened: the pool's terms stay. Where only one of several fields may be set (a
+volume's source, a probe's handler), the patch's field replaces another one.
 """
 
 from __future__ import annotations
@@ -31,11 +32,14 @@ KEY_FIELDS = frozenset(field for fields in MERGE_KEYS.values() for field in fiel
 """Fields that identify list entries."""
 
 _KEY_DEFAULTS = {"protocol": "TCP"}
-_ADDED = frozenset({"tolerations", "envFrom", "schedulingGates"})
+_REQUIRED, _PREFERRED = (f"{name}DuringSchedulingIgnoredDuringExecution" for name in ("required", "preferred"))
+"""Terms of affinity. The required ones of node affinity are a mapping with alternatives, all others are lists."""
+_ADDED = frozenset(
+    {"tolerations", "envFrom", "schedulingGates", "supplementalGroups", "add", "drop", _REQUIRED, _PREFERRED}
+)
 # Only one of these fields may be set, in the mappings of these names.
 _HANDLERS = frozenset({"httpGet", "exec", "tcpSocket", "grpc", "sleep"})
 _HANDLED = frozenset({"livenessProbe", "readinessProbe", "startupProbe", "postStart", "preStop"})
-_REQUIRED_NODES = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def key_of(field: str, item: Object) -> tuple[Any, ...] | None:
@@ -52,7 +56,7 @@ def merge_spec(base: Object, patch: Object) -> None:
         own = base.get(key)
         if own is None:
             base[key] = _copy(value)
-        elif key == _REQUIRED_NODES and "nodeSelectorTerms" in value:
+        elif key == _REQUIRED and "nodeSelectorTerms" in value and "nodeSelectorTerms" in own:
             base[key] = {"nodeSelectorTerms": _narrowed(own["nodeSelectorTerms"], value["nodeSelectorTerms"])}
         elif isinstance(value, dict) and isinstance(own, dict):
             if key in _HANDLED and _HANDLERS & value.keys():
@@ -121,7 +125,7 @@ def diff_spec(base: Object, target: Object) -> Object:
             continue
         if own is None:
             patch[key] = _copy(value)
-        elif key == _REQUIRED_NODES:
+        elif key == _REQUIRED and isinstance(value, dict):
             patch[key] = {"nodeSelectorTerms": _widened(own["nodeSelectorTerms"], value["nodeSelectorTerms"])}
         elif isinstance(value, dict) and isinstance(own, dict):
             inner = diff_spec(own, value)
