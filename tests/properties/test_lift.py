@@ -408,6 +408,18 @@ OWN_TORCHRUN = {
     ],
 }
 
+# On several nodes, gpuctl has a port `rendezvous`, or uses the role's port of that number.
+OWN_PORTS = {
+    "kind": "training",
+    "version": "v0.1",
+    "job": {"name": "a"},
+    "environment": {"image": "registry.example.com/app:v1"},
+    "roles": [
+        {"name": "a", "ports": [{"name": "rendezvous", "port": 7000}]},
+        {"name": "b", "nodes": 2, "ports": [{"name": "master", "port": 29500}]},
+    ],
+}
+
 BRACES_IN_PATCH = {
     "kind": "compute",
     "version": "v0.1",
@@ -422,6 +434,7 @@ BRACES_IN_PATCH = {
 @given(document=workload())
 @example(document=SAME_METRIC)
 @example(document=OWN_TORCHRUN)
+@example(document=OWN_PORTS)
 @example(document=BRACES_IN_PATCH)
 def test_lifted_workloads_compile_to_the_same_objects(platform: str, document: dict[str, Any]) -> None:
     resources = document.get("resources", {})

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from gpuctl.backend.lift_workload import Data, LiftedWorkload
 from gpuctl.backend.lowering_context import Context
-from gpuctl.backend.rendezvous import RENDEZVOUS
+from gpuctl.language.names import RENDEZVOUS
 from gpuctl.language.role_block import Role
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.queueing import queue_of
@@ -88,7 +88,7 @@ def _role(job: Object, environment: Data, resources: Data, container: Object) ->
     ports = [
         {"name": port["name"], "port": port["containerPort"]}
         for port in container.get("ports", [])
-        if port["name"] != RENDEZVOUS
+        if port["name"] != RENDEZVOUS or role["nodes"] == 1
     ]
     if ports:
         role["ports"] = ports

@@ -10,6 +10,7 @@ from gpuctl.backend.object_metadata import identity_labels, metadata, selector
 from gpuctl.backend.variables import env_value
 from gpuctl.frontend.command_checks import HOSTFILE_DIRECTORY, llama_factory_words, uses_deepspeed
 from gpuctl.frontend.document import Document
+from gpuctl.language.names import RENDEZVOUS
 from gpuctl.language.role_block import Role
 from gpuctl.language.training_document import TrainingDocument
 from gpuctl.objects.api_resources import Object
@@ -17,7 +18,6 @@ from gpuctl.objects.companion_names import hostfile_name
 from gpuctl.objects.elastic_jobs import format_range
 from gpuctl.objects.role_jobs import ROLE_VARIABLE
 
-RENDEZVOUS = "rendezvous"
 REPLICATED_JOB = "node"
 JOB_NAME = "GPUCTL_JOB_NAME"
 """Variable with the name of the Job that a pod belongs to. The CronJob controller chooses it at each run."""

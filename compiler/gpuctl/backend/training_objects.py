@@ -14,6 +14,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_checks import longest_name
 from gpuctl.frontend.role_views import role_documents
 from gpuctl.language.array_block import Array
+from gpuctl.language.names import RENDEZVOUS
 from gpuctl.language.role_block import Role
 from gpuctl.language.schedule_block import Schedule
 from gpuctl.language.sentences import say
@@ -188,8 +189,9 @@ def _template(
     if role is not None:
         env += rendezvous.role_environment(context, model, name, role)
         ports += [_port(port.name, port.port) for port in role.ports]
-    if nodes > 1:
-        ports.append(_port(rendezvous.RENDEZVOUS, model.job.master_port))
+    # A role may name the port itself.
+    if nodes > 1 and all(port["containerPort"] != model.job.master_port for port in ports):
+        ports.append(_port(RENDEZVOUS, model.job.master_port))
     volumes, mounts = (
         rendezvous.hostfile_volume(name, None if role is None else role.name)
         if rendezvous.needs_hostfile(model)

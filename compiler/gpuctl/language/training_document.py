@@ -8,6 +8,7 @@ from gpuctl.language.amount_fields import Duration, PositiveDuration
 from gpuctl.language.array_block import Array, ArraySize
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Count, Cron, DnsLabel, JobName, Partial, Port, PositiveCount, empty_list
+from gpuctl.language.names import RENDEZVOUS
 from gpuctl.language.resources_block import TrainingResources
 from gpuctl.language.role_block import Role, check_roles
 from gpuctl.language.schedule_block import Schedule
@@ -208,6 +209,19 @@ class TrainingDocument(Workload):
             if value:
                 message = say("{reason}, and this training has roles", reason=reason)
                 raise field_error("GPU213", message, say("remove `{field}`, or `roles`", field=".".join(path)), path)
+        return self
+
+    @model_validator(mode="after")
+    def _own_ports(self) -> "TrainingDocument":
+        for index, role in enumerate(self.roles):
+            for place, port in enumerate(role.ports):
+                if role.nodes > 1 and port.name == RENDEZVOUS and port.port != self.job.master_port:
+                    message = say(
+                        "`{name}` is the name of the port at which the nodes meet ({port}), too",
+                        name=port.name,
+                        port=self.job.master_port,
+                    )
+                    raise field_error("GPU218", message, say("rename it"), ("roles", index, "ports", place, "name"))
         return self
 
     @model_validator(mode="after")
