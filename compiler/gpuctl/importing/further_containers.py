@@ -7,7 +7,7 @@ from typing import Any
 from gpuctl.importing.carried_fields import SET_BY_GPUCTL, PodPatch
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import CARDS, shows_cards, source_of_variable
-from gpuctl.importing.manifest_volumes import PodVolumes
+from gpuctl.importing.manifest_volumes import VOLUME_FIELDS, PodVolumes
 from gpuctl.importing.source_tree import Path, SourceTree
 
 _PLAIN = ("name", "image", "command", "args")
@@ -46,7 +46,7 @@ def _container(tree: SourceTree, path: Path, field: str, volumes: PodVolumes, dr
             tree.mapped(part, field)
         elif key in SET_BY_GPUCTL:
             patch.set_by_gpuctl(part, key, name)
-        elif key not in (*_PLAIN, "env", "resources", "volumeMounts") and tree.typed(part) not in (None, {}, []):
+        elif key not in (*_PLAIN, *VOLUME_FIELDS, "env", "resources") and tree.typed(part) not in (None, {}, []):
             patch.of_container(part, key, tree.typed(part), name)
 
 

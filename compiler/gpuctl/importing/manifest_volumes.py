@@ -10,6 +10,8 @@ from gpuctl.importing.draft import Draft
 from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.source_tree import Path, SourceTree
 
+VOLUME_FIELDS = ("volumeMounts", "volumeDevices")
+"""Fields of a container that name volumes."""
 _MOUNT_KEYS = {"name", "mountPath", "readOnly", "subPath"}
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
 _SHM = "resources.shm"
@@ -88,11 +90,11 @@ class PodVolumes:
     def carry(self, mount: Path, volume: Path, name: str) -> None:
         """Carry a mount of a container, and its volume."""
         self.patch.volume(volume)
-        self.patch.of_container(mount, "volumeMounts", [self.tree.typed(mount)], name)
+        self.patch.of_container(mount, str(mount[-2]), [self.tree.typed(mount)], name)
 
     def _mounts(self, container: Path) -> list[Path]:
-        base: Path = (*container, "volumeMounts")
-        return [(*base, index) for index in range(self.tree.items(base))]
+        bases: list[Path] = [(*container, field) for field in VOLUME_FIELDS]
+        return [(*base, index) for base in bases for index in range(self.tree.items(base))]
 
     def _is_carried(self, volume: Path) -> bool:
         return self.tree.typed(volume) in (self.draft.get("podPatch.volumes") or [])

@@ -32,7 +32,7 @@ DEVICES = {
 }
 """Pattern of a resource that no importer takes -> what to do."""
 _NOT_CARRIED = frozenset(["containers", "initContainers", "volumes", "restartPolicy"])
-_CARRIED = ("securityContext", "lifecycle", "stdin", "tty", "volumeDevices")
+_CARRIED = ("securityContext", "lifecycle", "stdin", "tty")
 """Fields of the program's container that `podPatch` carries."""
 _QUANTITY = r"\d+(?:\.\d+)?[A-Za-z]{0,2}\Z"
 _SLICE = r"nvidia\.com/mig-(\d{1,2}g\.\d{1,3}gb)\Z"
