@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gpuctl.importing.draft import Draft
@@ -73,6 +74,20 @@ class PodPatch:
         self.draft.append("podPatch.volumes", volume)
         entry = self._entry("containers", "main")
         entry["volumeMounts"] = [*entry.get("volumeMounts", []), {"name": volume["name"], **mount}]
+
+    def rename_containers(self, names: Mapping[str | None, str]) -> None:
+        """Have references to containers, such as those of `resourceFieldRef`, use the names of the document.
+
+        :param names: name of a container in the source -> that in the document.
+        """
+        values = [self.draft.get("podPatch")]
+        for value in values:
+            if isinstance(value, dict):
+                if isinstance(name := value.get("containerName"), str):
+                    value["containerName"] = names.get(name, name)
+                values += value.values()
+            elif isinstance(value, list):
+                values += value
 
     def _entry(self, group: str, name: str) -> dict[str, Any]:
         entries: list[dict[str, Any]] = self.draft.get(f"podPatch.{group}") or []

@@ -9,7 +9,10 @@ from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import CARDS, shows_cards, source_of_variable
 from gpuctl.importing.manifest_volumes import VOLUME_FIELDS, PodVolumes
 from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.language.names import MAIN_CONTAINER
 
+HELPER_CALLED_MAIN = f"{MAIN_CONTAINER}-1"
+"""Name in the document of a container beside the program that has the name of the program's there."""
 _PLAIN = ("name", "image", "command", "args")
 _AMOUNTS = {"cpu", "memory"}
 
@@ -33,7 +36,11 @@ def _container(tree: SourceTree, path: Path, field: str, volumes: PodVolumes, dr
         value = tree.get((*path, key))
         if value is not None:
             entry[key] = value
-            tree.mapped((*path, key), f"{field}[].{key}")
+    if entry.get("name") == MAIN_CONTAINER:
+        entry["name"] = HELPER_CALLED_MAIN
+        tree.changed((*path, "name"), f"{field}[].name", f"the program's container is called `{MAIN_CONTAINER}`")
+    for key in entry:
+        tree.mapped((*path, key), f"{field}[].{key}")
     draft.append(field, entry, tree.line(path))
     name = str(entry.get("name", ""))
     patch = PodPatch(tree, draft)

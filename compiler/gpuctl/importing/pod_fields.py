@@ -14,11 +14,12 @@ from gpuctl.importing.container_ports import container_ports, with_port_numbers
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import is_set_by_gpuctl, source_of_variable, take_variable
 from gpuctl.importing.field_values import short_duration, whole_number
-from gpuctl.importing.further_containers import take_further_containers
+from gpuctl.importing.further_containers import HELPER_CALLED_MAIN, take_further_containers
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.label_selectors import selected_labels
 from gpuctl.importing.manifest_volumes import PodVolumes
 from gpuctl.importing.source_tree import Path, SourceTree, dotted_path
+from gpuctl.language.names import MAIN_CONTAINER
 
 HOST_NAME = r"\$\(\s*hostname\b|`\s*hostname\b|\$\{?HOSTNAME\b"
 """A command of the shell that reads the name of the pod."""
@@ -101,6 +102,8 @@ class PodFields:
             for name in self._gpu_requests(path):
                 tree.dropped(name, _ONE_KIND)
         self._pod(without)
+        program = tree.text((*self.container, "name"))
+        self.patch.rename_containers({MAIN_CONTAINER: HELPER_CALLED_MAIN, program: MAIN_CONTAINER})
 
     def _set(self, path: Path, field: str, value: Any) -> None:
         self.draft.set(field, value, self.tree.line(path), last=self.tree.last_line(path))
@@ -342,6 +345,7 @@ class PodFields:
                 self._set((*path, "workingDir"), "environment.workdir", workdir)
             for name in tree.keys(path):
                 self._container_field(path, name)
+            self.patch.rename_containers({tree.text((*path, "name")): MAIN_CONTAINER})
         for name in tree.keys(spec):
             if name not in without and self.draft.get(f"podPatch.{name}") is None:
                 self._pod_field((*spec, name), name)
