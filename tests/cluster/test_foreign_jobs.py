@@ -9,6 +9,7 @@ import pytest
 
 from control_plane import ControlPlane
 from support.cluster_tools import DOMAIN, Place
+from support.command import Start
 
 POD = {"containers": [{"name": "main", "image": "registry.example.com/i:v1"}], "restartPolicy": "Never"}
 
@@ -56,6 +57,32 @@ def test_job_without_managed_by_is_shown_but_not_deleted(place: Place) -> None:
         f"  = `kubectl delete job.batch old -n {place.namespace}` deletes it\n"
     )
     assert place.gpuctl("why", "old", "-o", "json").value["cause"] == "running"
+
+
+def test_pod_without_app_label_is_waited_for_and_followed(place: Place, start: Start) -> None:
+    create_foreign_object(place, "Pod", "lone", {f"{DOMAIN}/job-type": "notebook"})
+    place.until(lambda: is_running(place, "lone"), "the pod to run")
+    for condition in ("running", "ready"):
+        assert place.gpuctl("wait", "lone", f"--for={condition}").out == f"notebook/lone is {condition}\n"
+    place.plane.write_log(place.namespace, "lone", "first\n")
+    still = place.gpuctl("wait", "lone", "--for=deleted", "--timeout=1s", code=1)
+    assert still.err.startswith("error: notebook/lone is not deleted after 1 s: Running\n")
+    follower = start("logs", "lone", "-f", "-n", place.namespace)
+    place.until(lambda: follower.out == b"first\n", "the first line")
+    place.plane.write_log(place.namespace, "lone", "second\n")
+    place.plane.annotate(place.namespace, "lone", outcome="complete")
+    assert follower.end() == 0
+    assert follower.out == b"first\nsecond\n"
+    assert place.gpuctl("wait", "lone", "--for=done").out == "notebook/lone is done\n"
+
+
+def test_job_without_app_label_is_found_by_name(place: Place) -> None:
+    create_foreign_object(place, "Job", "theirs", {f"{DOMAIN}/job-type": "training"})
+    place.gpuctl("wait", "theirs", "--for=running")
+    assert is_running(place, "theirs")
+    assert place.gpuctl("why", "training/theirs", "-o", "json").value["cause"] == "running"
+    refused = place.gpuctl("logs", "notebook/theirs", code=1).err
+    assert refused == f"error: theirs in {place.namespace} is not a notebook but training/theirs\n"
 
 
 def test_ambiguous_name_needs_kind_and_name(place: Place) -> None:

@@ -49,9 +49,12 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
     if prefix != "pod":
         job = select_job(scope, _named(scope, name, keys), prefix, name)
         if job is not None:
-            add_refusals(scope, [job])
-            add_prerequisites(scope, [job], keys)
-            return job, None
+            return _completed(scope, job, keys), None
+    return _by_pod_or_object(scope, prefix, name, keys)
+
+
+def _by_pod_or_object(scope: Scope, prefix: str, name: str, keys: Records) -> tuple[Job, str | None]:
+    """Return what :func:`find_job` returns for a name that no job has by its labels."""
     if prefix in ("", "pod"):
         named = scope.all("Pod", fields=f"metadata.name={name}") if is_dns_subdomain(name) else []
         pods = [pod for pod in named if identity_of(pod, keys)]
@@ -63,8 +66,25 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
             jobs = [job for job in jobs if job.identity == identity]
             # No job is found if the pod has no label `app` (a pod made by hand), or if the job has just been deleted.
             return (jobs or group_by_job([], pods, keys))[0], name
-    names = {labels_of(obj).get("app") or obj["metadata"]["name"] for obj in workloads(scope, keys)}
-    raise job_not_found(name, scope.namespace, names)
+    mains = workloads(scope, keys)
+    found = _without_app(scope, mains, name, keys) if prefix != "pod" else []
+    job = select_job(scope, found, prefix, name)
+    if job is not None:
+        return _completed(scope, job, keys), None
+    raise job_not_found(name, scope.namespace, {labels_of(obj).get("app") or obj["metadata"]["name"] for obj in mains})
+
+
+def _completed(scope: Scope, job: Job, keys: Records) -> Job:
+    add_refusals(scope, [job])
+    add_prerequisites(scope, [job], keys)
+    return job
+
+
+def _without_app(scope: Scope, mains: Iterable[Object], name: str, keys: Records) -> list[Job]:
+    """Return the jobs of a name whose objects lack the label ``app``: another tool made them, or a user by hand."""
+    mine = [obj for obj in mains if "app" not in labels_of(obj) and obj["metadata"]["name"] == name]
+    pods = scope.all("Pod", labels=f"{keys.job_type},!app") if mine else []
+    return [job for job in group_by_job(mine, pods, keys) if job.workload is not None]
 
 
 def split_prefix(text: str) -> tuple[str, str]:
@@ -165,7 +185,7 @@ def find_jobs(scope: Scope, names: Iterable[str], keys: Records, selector: str =
     for text in texts:
         if text not in there:
             is_whole = "/" in text or job_of_hashed_name(text) is not None
-            job, _ = find_job(scope, text if is_whole else f"pod/{text}", keys)
+            job, _ = find_job(scope, text, keys) if is_whole else _by_pod_or_object(scope, "", text, keys)
             jobs.setdefault(job.identity, job)
     return [jobs[identity] for identity in sorted(jobs)]
 

@@ -143,6 +143,12 @@ def identity_of(obj: Object, keys: Records) -> Identity | None:
     return Identity(obj["metadata"].get("namespace") or "", name, kind, generation)
 
 
+def has_app_label(job: Job) -> bool:
+    """Return False for a job whose objects lack the label ``app``, so that no selector has its name."""
+    objects = [job.workload] if job.workload is not None else job.pods[:1]
+    return all("app" in labels_of(obj) for obj in objects)
+
+
 def newest_generation(jobs: Iterable[Job]) -> Job:
     """Return the newest generation that is not being deleted: a controller creates the new one while it deletes the
     old.

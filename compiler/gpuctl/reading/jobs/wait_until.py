@@ -14,7 +14,7 @@ from gpuctl.language.sentences import Template, say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import SERVICES, WORKLOADS, Object
 from gpuctl.objects.hashed_names import unhashed_name
-from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.pod_templates import pods_to_start
 from gpuctl.objects.prerequisites import Prerequisite, is_waiting
 from gpuctl.objects.scheduled_jobs import is_part_of_job, is_run
@@ -27,10 +27,11 @@ from gpuctl.reading.jobs.job_objects import (
     add_prerequisites,
     add_refusals,
     group_by_job,
+    has_app_label,
     identity_of,
     newest_generation,
 )
-from gpuctl.reading.jobs.status import DEPENDENCY_FAILED, Status, pod_status
+from gpuctl.reading.jobs.status import DEPENDENCY_FAILED, Status, is_ready, pod_status
 from gpuctl.reading.why.cause_summary import cause_of
 
 CONDITIONS = ("running", "ready", "done", "deleted")
@@ -79,16 +80,22 @@ class WaitResult:
 
 
 class WaitedJob(NamedTuple):
-    """A job to wait for. ``uid`` is the uid of its main object when the wait began; None without a main object."""
+    """A job to wait for.
+
+    :param uid: uid of its main object when the wait began; None without a main object.
+    :param has_app: see :func:`has_app_label`.
+    """
 
     name: str
     identity: Identity
     uid: str | None
+    has_app: bool = True
 
 
 def waited_job(name: str, job: Job) -> WaitedJob:
     """Return a job that was found by ``name``, to be waited for."""
-    return WaitedJob(name, job.identity, job.workload["metadata"]["uid"] if job.workload is not None else None)
+    uid = job.workload["metadata"]["uid"] if job.workload is not None else None
+    return WaitedJob(name, job.identity, uid, has_app_label(job))
 
 
 def already_deleted(name: str) -> WaitResult:
@@ -120,6 +127,7 @@ class _Waited:
     name: str
     job: Job
     uid: str | None
+    has_app: bool
     pods: dict[str, Object] = field(default_factory=dict)
     mains: dict[str, Object] = field(default_factory=dict)
     absent: float | None = None
@@ -191,7 +199,7 @@ def wait_on(
 
     :param limit: deadline on the monotonic clock, and the whole timeout in seconds (for the message); both may be None.
     """
-    found = [_Waited(item.name, Job(item.identity, None), item.uid) for item in waited]
+    found = [_Waited(item.name, Job(item.identity, None), item.uid, item.has_app) for item in waited]
     if found:
         yield from _Wait(scope, found, condition, keys, settings, *limit).outcomes(tell)
 
@@ -257,9 +265,14 @@ class _Wait:
         """Return the watched kinds for each namespace of a job: a watch of all namespaces would need more rights."""
         result = []
         for namespace in sorted({identity.namespace for identity in self._waiting}):
-            names = sorted({identity.name for identity in self._waiting if identity.namespace == namespace})
-            labels = f"{self._keys.job_type},app in ({','.join(names)})"
-            result += [WatchedList(kind, namespace, labels) for kind in (*WORKLOADS, "Pod")]
+            here = [item for identity, item in self._waiting.items() if identity.namespace == namespace]
+            names = sorted({item.job.identity.name for item in here if item.has_app})
+            selectors = [f"app in ({','.join(names)})"] if names else []
+            if not all(item.has_app for item in here):
+                selectors.append("!app")
+            for selector in selectors:
+                labels = f"{self._keys.job_type},{selector}"
+                result += [WatchedList(kind, namespace, labels) for kind in (*WORKLOADS, "Pod")]
         return result
 
     def _decided(self) -> Iterator[WaitResult]:
@@ -287,10 +300,25 @@ class _Wait:
         """Return the result for a job whose main object does not exist; None to continue waiting."""
         if self._condition == "deleted":
             return None if item.job.pods else deletion_result(item.name, item.job.identity, "deleted")
+        if item.job.pods and not any(map(is_controlled, item.job.pods)):
+            return self._lone(item)
         item.absent = item.absent or time.monotonic()
         if time.monotonic() < item.absent + GRACE:
             return None
         return deletion_result(item.name, item.job.identity, self._condition)
+
+    def _lone(self, item: _Waited) -> WaitResult | None:
+        """Return the result for pods that no controller created; None to continue waiting."""
+        status = item.job.status(self._keys)
+        phases = {pod_status(pod).phase for pod in item.job.pods}
+        if "failed" in phases:
+            text = say("{job} failed: {reason}", job=item.title, reason=status.reason or status.word)
+            return self._outcome(item, "failed", text, status)
+        runs = phases <= {"running", "succeeded"} and self._condition != "done"
+        if phases == {"succeeded"} or (runs and (self._condition == "running" or all(map(is_ready, item.job.pods)))):
+            state = say(_WORDS["done" if phases == {"succeeded"} else self._condition])
+            return self._outcome(item, "met", say("{job} {state}", job=item.title, state=state), status)
+        return None
 
     def _there(self, item: _Waited, workload: Object) -> WaitResult | None:
         item.absent = None

@@ -13,12 +13,12 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
-from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of, labels_of
+from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of
 from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.scheduled_jobs import is_run
 from gpuctl.objects.workload_state import condition, end_state, has_ended
-from gpuctl.reading.jobs.job_objects import Job, group_by_job, newest_generation
+from gpuctl.reading.jobs.job_objects import Job, group_by_job, has_app_label, identity_of, newest_generation
 from gpuctl.reading.jobs.pod_selection import select_container
 from gpuctl.reading.jobs.status import one_line, pod_status
 from gpuctl.reading.logs.log_streams import ContainerLog, LogBatch, LogOptions, LogProblem, container_state, has_log
@@ -142,8 +142,7 @@ class LogFollower:
         self._only = only
         self._keys = keys
         self._cause = cause
-        name = job.identity.name
-        self._first = {pod["metadata"]["uid"]: pod for pod in pods if labels_of(pod).get("app") == name}
+        self._first = {pod["metadata"]["uid"]: pod for pod in pods if self._is_of_job(pod)}
         self._known = {(source.pod["metadata"]["uid"], source.container): source for source in read}
         self._queue: queue.Queue[_Message] = queue.Queue(_BACKLOG)
         self._pods: dict[str, _Pod] = {}
@@ -163,7 +162,8 @@ class LogFollower:
         """
         identity = self._job.identity
         kinds = [self._job.workload["kind"]] if self._job.workload else list(WORKLOADS)
-        labels = f"{self._keys.job_type}={identity.kind},app={identity.name}"
+        selector = f"app={identity.name}" if has_app_label(self._job) else "!app"
+        labels = f"{self._keys.job_type}={identity.kind},{selector}"
         reflector = Reflector(
             self._session, [WatchedList(kind, identity.namespace, labels) for kind in [*kinds, "Pod"]]
         )
@@ -216,12 +216,17 @@ class LogFollower:
             if item.kind == "Pod":
                 yield from self._note_deleted()
         elif item.kind == "Pod":
-            yield from self._pod_event(item)
+            if self._is_of_job(item.object):
+                yield from self._pod_event(item)
         elif self._run is not None:
             if item.object["metadata"]["uid"] == self._run:
                 self._workload = None if item.type == "DELETED" else item.object
         elif unhashed_name(item.object) == self._job.identity.name and not is_controlled(item.object):
             self._note(item)
+
+    def _is_of_job(self, pod: Object) -> bool:
+        identity = identity_of(pod, self._keys)
+        return identity is not None and identity.name == self._job.identity.name
 
     def _note(self, event: Event) -> None:
         """Update the job's main object from an event. Of several generations the newest is used."""
