@@ -8,9 +8,11 @@ import re
 import pytest
 
 from gpuctl.cli.output.log_lines import LinePrinter, strip_controls
+from gpuctl.kube.api_errors import ApiError
 from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.reading.jobs.pod_selection import short_name
 from gpuctl.reading.logs.log_parsing import LONGEST, LogLine, Position, instant, parse
+from gpuctl.reading.logs.log_streams import log_error_text
 
 
 def stamp(number: int, second: int = 0) -> str:
@@ -229,3 +231,11 @@ def test_progress_bar_with_a_prefix_shows_its_last_state() -> None:
 def test_json_replaces_invalid_utf8() -> None:
     value = LinePrinter().json("pod", "main", [LogLine(stamp(1), b"\xff ok")])
     assert value == [{"pod": "pod", "container": "main", "timestamp": stamp(1), "text": "\ufffd ok"}]
+
+
+@pytest.mark.parametrize("phase", ["Running", "Failed"])
+def test_missing_log_of_an_earlier_run_is_not_a_missing_log(phase: str) -> None:
+    """The log of a failed pod without restarts exists; only `--previous` finds none."""
+    pod = {"metadata": {"name": "train-x"}, "spec": {"containers": [{"name": "main"}]}, "status": {"phase": phase}}
+    refused = ApiError(400, "BadRequest", 'previous terminated container "main" in pod "train-x" not found')
+    assert log_error_text(refused, pod) == "it has not been restarted: there is no run before this one"

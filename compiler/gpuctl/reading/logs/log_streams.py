@@ -196,11 +196,11 @@ def log_error_text(error: ClusterError, pod: Object) -> str:
         if error.status >= 500 and silent:
             node = pod["spec"].get("nodeName") or say("its node")
             return say("node {node} does not answer: {reason}", node=node, reason=silent[1] or silent[2])
+        if error.status == 400 and "previous terminated container" in error.raw:
+            return say("it has not been restarted: there is no run before this one")
         if error.status == 400 and status.phase in ("failed", "unknown"):
             reason = f": {status.reason}" if status.reason else ""
             return say("it is {state} and has no log{reason}", state=status.word, reason=reason)
-        if error.status == 400 and "previous terminated container" in error.raw:
-            return say("it has not been restarted: there is no run before this one")
     return error.message
 
 
