@@ -14,6 +14,7 @@ from gpuctl.language.masking import (
     hidden,
     masked,
     masked_lines,
+    masked_log_line,
     masked_pair,
     names_a_secret,
     redact,
@@ -166,6 +167,7 @@ def test_long_inputs_are_masked_in_linear_time(piece: str) -> None:
     names_a_secret(text)
     masked({"name": text, "value": text, "args": [text, text]})
     masked_lines(text)
+    masked_log_line(text)
 
 
 def test_non_text_values_are_not_masked() -> None:

@@ -236,6 +236,9 @@ def test_most_informative_log_line_is_chosen() -> None:
         "ConnectionError: https://user?api_key=tops3cret&x=1",
         'ValueError: {"password": "tops3cret"}',
         "Error: Authorization: Bearer tops3cret",
+        "cannot connect to postgres://user:tops3cret@db/x",
+        # The line is cut after 240 characters.
+        f"{'x' * 200} postgres://user:tops3cret{'t' * 40}@db/x",
     ],
 )
 def test_secrets_in_log_lines_are_masked(line: str) -> None:

@@ -37,6 +37,10 @@ _GIVEN = (
     # References and placeholders (`...`, VALUE) are not credentials, nor is the backquote at the end of a command.
     r"(?![$/<-]|\.\.\.|VALUE\b)([^\s\"',\]\[}&;]*[^\s\"',\]\[}&;`])"
 )
+_LOGGED = (
+    r"(?i)((?:token|password|passwd|secret|api[_-]?key|authorization)\w{0,40}[\"']?\s{0,8}[=:]\s{0,8}[\"']?(?:bearer\s{1,8})?)[^\s,;&\"']+"
+    r"|\b(?:hf_|sk-|ghp_|glpat-|AKIA)[A-Za-z0-9_-]{8,}"
+)
 _NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _SUSPECT = (
     r"(?i)token(?!i[sz])|passw|passphrase|pwd|secret|credential|api[-_]?key|access[-_]?key|private[-_]?key"
@@ -100,6 +104,13 @@ def holds_a_credential(text: str) -> bool:
 def redact(text: str) -> str:
     """Return a text with its credentials replaced by `*`, with the same length and lines."""
     return _masked_text(text, lambda secret: "".join("\n" if char == "\n" else "*" for char in secret))
+
+
+def masked_log_line(line: str) -> str:
+    """Return a line of a program's log without credentials. Also masked is what only may be one, such as the value in
+    ``password: x``: programs write them in more forms than documents, and cut them.
+    """
+    return _compiled(_LOGGED).sub(lambda match: (match[1] or "") + MASK, _masked_text(line, lambda secret: MASK))
 
 
 def _masked_text(text: str, mask: Callable[[str], str]) -> str:

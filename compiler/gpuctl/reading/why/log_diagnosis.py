@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuctl.language.display_text import visible
+from gpuctl.language.masking import masked_log_line
 from gpuctl.reading.why.log_patterns import (
     AFTERMATH,
     GPU_DRIVER,
@@ -31,13 +32,6 @@ _TOTAL = re.compile(r"total capac(?:ity|ty) of (?P<total>[\d.]+ [KMGT]iB)")
 _FREE = re.compile(r"of which (?P<free>[\d.]+ [KMGT]iB) is free")
 _ERROR = re.compile(r"(?P<name>(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt))\b(?::|\s*$)")
 _FATAL = re.compile(r"\b(?:fatal|panic|error)\b|^E\d{4} |Segmentation fault|core dumped", re.IGNORECASE)
-_SECRETS = re.compile(
-    r"(?P<key>(?:token|password|passwd|secret|api[_-]?key|authorization)\w*[\"']?\s*[=:]\s*[\"']?(?:bearer\s+)?)[^\s,;&\"']+"
-    r"|\b(?:hf_|sk-|ghp_|glpat-|AKIA)[A-Za-z0-9_-]{8,}",
-    re.IGNORECASE,
-)
-
-
 _FINAL = frozenset({"gpu-hardware-error", "gpu-driver-error"})
 
 
@@ -119,5 +113,6 @@ def _numbers(line: str) -> dict[str, str]:
 
 def printable(line: str) -> str:
     """Return a line for output: shortened, and with likely secrets masked."""
-    line = _SECRETS.sub(lambda match: f"{match['key'] or ''}***", " ".join(line.split()))
+    # Masked before it is cut: a part of a secret has no known form.
+    line = masked_log_line(" ".join(line.split()))
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
