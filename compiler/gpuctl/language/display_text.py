@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_CONTROLLING = r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
-"""Characters that may be unescaped in JSON but control a terminal; ASCII control characters may not."""
+CONTROLLING = r"\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+"""Characters that control a terminal or the order of its text, for a pattern; without those below a blank, which JSON
+always escapes.
+"""
 
 
 def shorten(value: str, limit: int = 80) -> str:
@@ -37,7 +39,7 @@ def visible_json(text: str) -> str:
     """Return JSON with characters that control a terminal or the order of its text escaped."""
     if text.isascii():
         return text
-    return re.sub(_CONTROLLING, lambda match: f"\\u{ord(match[0]):04x}", text)
+    return re.sub(f"[{CONTROLLING}]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def visible(text: str) -> str:

@@ -13,10 +13,12 @@ import tty
 from collections.abc import Iterator
 from typing import Any, NoReturn, TextIO
 
+from gpuctl.language.display_text import CONTROLLING
+
 # Colours and the rewritten progress line come from gpuctl. Other control characters, and those that change the reading
 # direction, come from names and messages in the cluster, which any user may have written.
 _OURS = r"\x1b\[[0-9;]*m|\r\x1b\[2K"
-_CONTROL = re.compile(f"({_OURS})|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(f"({_OURS})|[\x00-\x08\x0b-\x1f{CONTROLLING}]")
 
 _COLUMNS = 80
 
