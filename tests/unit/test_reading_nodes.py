@@ -14,7 +14,7 @@ from gpuctl.acts.pool_membership import with_nodes
 from gpuctl.api.node_answers import NodeItem, NodeReport
 from gpuctl.api.quota_answers import quota_answer
 from gpuctl.cli.commands.label import parse
-from gpuctl.cli.output.amounts import format_amount, format_bytes, format_share
+from gpuctl.cli.output.amounts import format_share, rounded_amount, rounded_bytes
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.not_found import no_such, suggestion
 from gpuctl.language.platform_document import PlatformDocument
@@ -484,13 +484,13 @@ def test_foreign_quotas_are_listed_only_on_request() -> None:
     [(0, "0"), (512, "512"), (1 << 30, "1Gi"), (527966564 << 10, "503.5Gi"), (3 << 39, "1.5Ti"), (5 << 60, "5120Pi")],
 )
 def test_format_bytes(value: int, text: str) -> None:
-    assert format_bytes(Fraction(value)) == text
+    assert rounded_bytes(Fraction(value)) == text
 
 
 def test_format_amount_and_share() -> None:
-    assert format_amount("cpu", Fraction(1, 2)) == "0.5"
-    assert format_amount("requests.memory", Fraction(1 << 30)) == "1Gi"
-    assert format_amount("gpu", None) == ""
+    assert rounded_amount("cpu", Fraction(1, 2)) == "0.5"
+    assert rounded_amount("requests.memory", Fraction(1 << 30)) == "1Gi"
+    assert rounded_amount("gpu", None) == ""
     assert (
         format_share(Fraction(1), Fraction(3)),
         format_share(None, Fraction(3)),

@@ -9,8 +9,8 @@ from gpuctl.objects.quantities import format_number
 _UNITS = ("Ki", "Mi", "Gi", "Ti", "Pi")
 
 
-def format_bytes(value: Fraction) -> str:
-    """Return bytes in the unit with the fewest digits: ``256Gi``, ``503.5Gi``, ``1.5Ti``, ``0``."""
+def rounded_bytes(value: Fraction) -> str:
+    """Return bytes, rounded, in the unit with the fewest digits: ``256Gi``, ``503.5Gi``, ``1.5Ti``, ``0``."""
     unit, shown = "", value
     for suffix in _UNITS:
         if shown < 1024:
@@ -20,11 +20,11 @@ def format_bytes(value: Fraction) -> str:
     return f"{text}{unit}"
 
 
-def format_amount(resource: str, value: Fraction | None) -> str:
-    """Return an amount of a resource: bytes for memory and storage, else a number; "" for None."""
+def rounded_amount(resource: str, value: Fraction | None) -> str:
+    """Return a rounded amount of a resource: bytes for memory and storage, else a number; "" for None."""
     if value is None:
         return ""
-    return format_bytes(value) if resource.endswith(("memory", "storage")) else format_number(value)
+    return rounded_bytes(value) if resource.endswith(("memory", "storage")) else format_number(value)
 
 
 def format_share(used: Fraction | None, total: Fraction | None) -> str:

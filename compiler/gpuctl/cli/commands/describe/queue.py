@@ -10,7 +10,7 @@ from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.completion_callbacks import complete_queue
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, reading_options
-from gpuctl.cli.output.amounts import format_amount, format_count
+from gpuctl.cli.output.amounts import format_count, rounded_amount
 from gpuctl.objects.timestamps import age
 from gpuctl.usecases.queries.queue_queries import describe_queue
 from gpuctl.usecases.queries.read_context import ReadContext
@@ -47,7 +47,7 @@ def _show(_: ReadContext, queue: QueueDetail) -> None:
         (
             quota.resource,
             quota.flavor,
-            *(format_amount(quota.resource, value) for value in (quota.total, quota.used, quota.borrowed, quota.free)),
+            *(rounded_amount(quota.resource, value) for value in (quota.total, quota.used, quota.borrowed, quota.free)),
         )
         for quota in queue.resources or ()
     ]
@@ -63,7 +63,7 @@ def _show(_: ReadContext, queue: QueueDetail) -> None:
 
 def _local_cells(place: QueueEntrance) -> tuple[str, ...]:
     counts = map(format_count, (place.pending_workloads, place.reserving_workloads, place.admitted_workloads))
-    used = ", ".join(f"{use.resource} {format_amount(use.resource, use.used)}" for use in place.resources)
+    used = ", ".join(f"{use.resource} {rounded_amount(use.resource, use.used)}" for use in place.resources)
     return place.name, place.namespace, place.status, *counts, used, place.reason or ""
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import click
 
 from gpuctl.api.node_answers import HoldingPod
-from gpuctl.cli.output.amounts import format_amount, format_share
+from gpuctl.cli.output.amounts import format_share, rounded_amount
 from gpuctl.cli.output.table import detail_lines, state_colour, table
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
 from gpuctl.language.display_text import visible
@@ -51,7 +51,7 @@ def show_amounts(title: str, rows: Iterable[tuple[str, Fraction, Fraction | None
     cells = []
     for name, total, used in rows:
         free = None if used is None else max(Fraction(0), total - used)
-        whole, taken, rest = (format_amount(name, value) for value in (total, used, free))
+        whole, taken, rest = (rounded_amount(name, value) for value in (total, used, free))
         if used and free and rest == whole:
             # Rounded it would look as if nothing was used.
             rest = amount_text(name, free)

@@ -10,7 +10,7 @@ import click
 from gpuctl.cli.commands.get.listing import ListEntry, show_list, strip_kinds
 from gpuctl.cli.options.completion_callbacks import complete_node, complete_pool
 from gpuctl.cli.options.reading_options import ListOptions, ReadingOptions, list_options, open_context, reading_options
-from gpuctl.cli.output.amounts import format_amount, format_count
+from gpuctl.cli.output.amounts import format_count, rounded_amount
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.quantities import parse_quantity
 from gpuctl.objects.timestamps import age
@@ -93,7 +93,7 @@ def show_nodes(nodes: Sequence[NodeDetails | NodeItem], output_form: ListOptions
     entries = []
     for node in nodes:
         cells = [node.name, node.status, str(node.gpu_total), format_count(node.gpu_used), format_count(node.gpu_free)]
-        wide = [format_amount("cpu", parse_quantity(node.cpu)), format_amount("memory", parse_quantity(node.memory))]
+        wide = [rounded_amount("cpu", parse_quantity(node.cpu)), rounded_amount("memory", parse_quantity(node.memory))]
         wide += [node.address or "", age(node.created_at), node.kubernetes or ""]
         cells += [node.gpu_type or "", node.pool]
         if headers is not HEADERS:

@@ -18,7 +18,7 @@ from gpuctl.cli.options.reading_options import (
     open_context,
     reading_options,
 )
-from gpuctl.cli.output.amounts import format_amount, format_count
+from gpuctl.cli.output.amounts import format_count, rounded_amount
 from gpuctl.objects.timestamps import age
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ def _cell(row: QueueItem, name: str) -> str:
     found = [use for use in uses if use.name == name]
     if not found:
         return ""
-    used = format_amount(found[0].resource, sum((use.used for use in found), Fraction(0)))
+    used = rounded_amount(found[0].resource, sum((use.used for use in found), Fraction(0)))
     if row.resources is None:
         return f"{used}/?"
     total = sum((quota.total for quota in row.resources if quota.name == name), Fraction(0))
-    return f"{used}/{format_amount(found[0].resource, total)}"
+    return f"{used}/{rounded_amount(found[0].resource, total)}"

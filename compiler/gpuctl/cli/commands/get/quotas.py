@@ -18,7 +18,7 @@ from gpuctl.cli.options.reading_options import (
     open_context,
     reading_options,
 )
-from gpuctl.cli.output.amounts import format_amount
+from gpuctl.cli.output.amounts import rounded_amount
 from gpuctl.objects.timestamps import age
 from gpuctl.reading.queues.quota_rows import QuotaState
 
@@ -74,7 +74,7 @@ def _answer(quotas: Sequence[QuotaState | Quota]) -> dict[str, Any]:
 def cell(quota: QuotaState | Quota, name: str) -> str:
     """Return ``used/total`` of a resource; "" without a limit."""
     total, used = quota.amount(name)
-    return "" if total is None else f"{format_amount(name, used) or '?'}/{format_amount(name, total)}"
+    return "" if total is None else f"{rounded_amount(name, used) or '?'}/{rounded_amount(name, total)}"
 
 
 def gpu_cell(quota: QuotaState | Quota) -> str:
@@ -83,7 +83,7 @@ def gpu_cell(quota: QuotaState | Quota) -> str:
     open_ones = [limit for limit in limits if limit.total or limit.used]
     if len(open_ones) <= 1 and not any(limit.gpu_type for limit in limits):
         return cell(quota, "gpu")
-    amounts = [(limit, format_amount("gpu", limit.used) or "?") for limit in open_ones]
+    amounts = [(limit, rounded_amount("gpu", limit.used) or "?") for limit in open_ones]
     return ",".join(
-        f"{limit.gpu_type or limit.vendor}:{used}/{format_amount('gpu', limit.total)}" for limit, used in amounts
+        f"{limit.gpu_type or limit.vendor}:{used}/{rounded_amount('gpu', limit.total)}" for limit, used in amounts
     )
