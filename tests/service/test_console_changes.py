@@ -67,7 +67,14 @@ def test_pause_shows_its_plan_and_its_command_resumes(visit: Visit, place: Place
     page.locator("button:focus", has_text="Pause").wait_for()
     assert served.get("/jobs/train", namespace=place.namespace)["status"] == "running"
     plan_of(page, "Pause")
-    carry_out(page)
+    held: list[Any] = []
+    page.route("**/jobs/pause?*", lambda route: held.append(route))
+    page.locator("dialog .buttons button").nth(1).click()
+    # A change that has been sent cannot be cancelled.
+    page.get_by_role("button", name="Close", exact=True).wait_for()
+    held[0].continue_()
+    page.locator("dialog").get_by_text("Done.").wait_for()
+    page.get_by_role("button", name="Close", exact=True).click()
     page.get_by_role("button", name="Resume", exact=True).wait_for()
     assert served.get("/jobs", namespace=place.namespace)["items"][0]["reason"] is None
     command = plan_of(page, "Resume")

@@ -122,7 +122,7 @@ export function ChangeDialog({ title, label, command, danger, after, run, onClos
     ${phase !== "done" && (queue || error?.plan?.canQueue) && html`<label class="check"><input type="checkbox" name="queue" checked=${queue} disabled=${phase === "planning" || phase === "running"} onChange=${(event) => setQueue(event.target.checked)} />${t("Create it anyway; it starts when the quota has room")}</label>`}
     <${Command} text=${`${command}${queue ? " --queue" : ""}`} />
     <div class="buttons">
-      <button ref=${closing} autofocus onClick=${onClose}>${phase === "done" ? t("Close") : t("Cancel")}</button>
+      <button ref=${closing} autofocus onClick=${onClose}>${["running", "done"].includes(phase) ? t("Close") : t("Cancel")}</button>
       ${phase !== "done" && html`<button class=${danger ? "danger" : "main"} disabled=${phase !== "ready" || refused} onClick=${carryOut}>${label}</button>`}
     </div>
   <//>`;
