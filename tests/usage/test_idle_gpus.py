@@ -17,7 +17,7 @@ from gpuctl.reading.jobs.pausable_jobs import pausable_jobs
 from gpuctl.reading.usage.price_list import PriceList, cost
 from gpuctl_usage.answers.idle_gpu_answers import IdleRule, IdleWorkload, idle_workloads, waste
 from gpuctl_usage.answers.snapshot_answers import latest_utilization
-from gpuctl_usage.facts import GpuSeries, Holding, WorkloadKey
+from gpuctl_usage.facts import EndReason, GpuSeries, Holding, WorkloadKey
 from gpuctl_usage.gathering.current_allocation import take_snapshot
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
@@ -89,6 +89,23 @@ def test_idle_time_longer_than_the_range(tmp_path: Path) -> None:
     assert idle_workloads(database, "", START, START + HOUR, namespaces=["other"]) == []
     assert idle_workloads(database, "", START, START + HOUR, rule=IdleRule(below=2.0)) == []
     assert idle_workloads(database, "", START, START + HOUR, rule=IdleRule(after=56 * HOUR)) == []
+    database.close()
+
+
+@pytest.mark.parametrize(("gap", "idle"), [(0.0, 10.0), (1.0, 3.0)])
+def test_changed_labels_do_not_end_idle_time(gap: float, idle: float, tmp_path: Path) -> None:
+    """They end a holding and begin another at once; after a gap the pod held its GPUs again."""
+    database = database_of(tmp_path / "usage.db", [(2.0, 1.0)] * 10, held_from=START - HOUR)
+    first, second = START + 4.0 * HOUR, START + 7.0 * HOUR
+    for held in database.open_holdings(1):
+        parts = [
+            held._replace(end=first, ending=EndReason.CHANGED),
+            held._replace(start=first, end=second - gap, ending=EndReason.CHANGED, labels={"team": "y"}),
+            held._replace(start=second, labels={"team": "z"}),
+        ]
+        database.put_holdings(1, parts, START + 10.0 * HOUR)
+    (found,) = idle_workloads(database, "", START, START + 10 * HOUR)
+    assert ((found.until - found.since) / HOUR, found.labels) == (idle, {"team": "z"})
     database.close()
 
 

@@ -96,7 +96,7 @@ def idle_workloads(
         found = find_cluster(connection, cluster)
         held = intervals.read_holdings(connection, found.id, intervals.open_ones(connection, holdings))
         seen = [item for item in held if namespaces is None or item.namespace in namespaces]
-        candidates = _held_now(seen)
+        candidates = _held_now(seen, intervals.held_since(connection, found.id))
         ids = group_ids(connection, found.id, map(workload_group, candidates))
         numbers = {ids[workload_group(key)]: item for key, item in candidates.items() if workload_group(key) in ids}
         _look_back(connection, found.id, numbers, rule, _known_until(connection, found.id))
@@ -183,10 +183,11 @@ def _row(item: IdleWorkload, idle_cost: float | None) -> dict[str, Any]:
     }
 
 
-def _held_now(held: Iterable[Holding]) -> dict[WorkloadKey, IdleWorkload]:
+def _held_now(held: Iterable[Holding], held_since: Mapping[str, float]) -> dict[WorkloadKey, IdleWorkload]:
     found: dict[WorkloadKey, IdleWorkload] = {}
     for item in sorted(held, key=lambda holding: holding.start):
         known = found.setdefault(item.workload, IdleWorkload(item.workload, held_since=item.start))
+        known.held_since = min(known.held_since, held_since.get(item.pod_uid, item.start))
         known.gpus[item.model] = known.gpus.get(item.model, 0.0) + item.gpus
         known.pods += 1
         known.labels, known.annotations = item.labels, item.annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, func, or_, select
+from sqlalchemy import ColumnElement, Connection, FromClause, Table, and_, bindparam, func, or_, select
 
 from gpuctl_usage.facts import Capacity, CapacityState, EndReason, GpuQuota, Holding
 from gpuctl_usage.store.database_tables import attributes, capacities, groups, holdings, quotas
@@ -93,7 +93,7 @@ def _model(name: str) -> Group:
     return Group(Level.MODEL, value=name)
 
 
-def open_ones(connection: Connection, table: Table) -> ColumnElement[bool]:
+def open_ones(connection: Connection, table: FromClause) -> ColumnElement[bool]:
     """Return the condition for intervals without an end."""
     lasting: ColumnElement[bool] = table.c.ended.is_(None)
     # Without the hint, SQLite would scan all intervals: it assumes that most have no end.
@@ -148,6 +148,31 @@ def _holding(row: Any) -> Holding:
         end=row.ended,
         ending=None if row.ending is None else EndReason(row.ending),
     )
+
+
+def held_since(connection: Connection, cluster: int) -> dict[str, float]:
+    """Return since when each pod has held its GPUs without a gap, by uid, if that is before its open holding: a change
+    of labels or the like ends a holding and begins another.
+    """
+    current, earlier = holdings.alias("current"), holdings.alias("earlier")
+    is_earlier = (
+        earlier.c.cluster_id == cluster,
+        earlier.c.pod_uid == current.c.pod_uid,
+        # SQLite finds them by the primary key then, not by the time of their end.
+        earlier.c.start < current.c.start,
+    )
+    statement = (
+        select(earlier.c.pod_uid, earlier.c.start, earlier.c.ended, current.c.start.label("open_since"))
+        .select_from(current)
+        .join(earlier, and_(*is_earlier))
+        .where(current.c.cluster_id == cluster, open_ones(connection, current))
+        .order_by(earlier.c.start.desc())
+    )
+    found: dict[str, float] = {}
+    for uid, start, ended, open_since in connection.execute(statement):
+        if ended == found.get(uid, open_since):
+            found[uid] = start
+    return found
 
 
 def read_capacities(connection: Connection, cluster: int, which: ColumnElement[bool]) -> list[Capacity]:
