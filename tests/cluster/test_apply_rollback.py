@@ -10,6 +10,7 @@ from support.command import Start
 
 BACK = ("--yes", "--wait", "--rollback", "--timeout=6s")
 OUTCOME = "gpuctl.test/outcome"
+LWS = "leaderworkerset.leaderworkerset.x-k8s.io"
 BAD = {"environment": image("nope"), "job": outcome("image-not-found")}
 
 
@@ -121,6 +122,20 @@ def test_a_training_that_fails_is_rolled_back(place: Place) -> None:
     assert f"job.batch/train in {place.namespace} failed: " in bad.err
     assert "gpuctl.test/outcome" not in place.get("Job", "train")["spec"]["template"]["metadata"].get("annotations", {})
     assert image_tag(place, "serve") == "v2"
+
+
+def test_a_job_that_changed_its_form_is_rolled_back(place: Place) -> None:
+    """No controller starts the LeaderWorkerSet that takes the place of the Deployment."""
+    place.platform("inference: {backend: lws}\nservice: {type: ClusterIP}")
+    place.apply(inference())
+    place.running("serve")
+    bad = place.apply(inference(resources={"nodes": 2}), flags=BACK, code=1)
+    groups, deployment = (f"{kind}/serve in {place.namespace}" for kind in (LWS, "deployment.apps"))
+    assert f"{groups} did not start within 6 s" in bad.err
+    assert f"{deployment} was restored\n" in bad.err
+    assert f"rolled back {LWS}/serve -n {place.namespace}\n" in bad.out
+    place.running("serve")
+    assert not place.exists("LeaderWorkerSet", "serve")
 
 
 @pytest.mark.slow

@@ -65,9 +65,14 @@ def restore_late_workloads(
         else:
             changed.append(step)
     if changed:
-        callbacks.on_message(f"restoring: {', '.join(str(step.key) for step in changed)}")
+        callbacks.on_message(f"restoring: {', '.join(str(_former_key(step)) for step in changed)}")
         said += _bring_back(session, request, (plan, changed, who), error.late, run, callbacks)
     return NotRunning("\n".join(said), plan, clauses(*dict.fromkeys(hints)) or None, error.late)
+
+
+def _former_key(step: Step) -> Key:
+    """Return the key of a step's workload in its former form."""
+    return step.key if step.live is None else step.key._replace(kind=step.live["kind"])
 
 
 def _is_ours_still(session: Session, step: Step, keys: Records) -> bool:
@@ -97,7 +102,7 @@ def _bring_back(
     :param forth: the plan that was carried out, its steps to undo, and the user.
     """
     plan, changed, who = forth
-    names = ", ".join(str(step.key) for step in changed)
+    names = ", ".join(str(_former_key(step)) for step in changed)
     try:
         former = _former_request(session, request, plan, changed)
         # A workload that does not run has no progress to save.
@@ -110,7 +115,7 @@ def _bring_back(
         for step in changed:
             step.result, step.error = (
                 "failed",
-                say("{object} could not be restored: {reason}", object=step.key, reason=why),
+                say("{object} could not be restored: {reason}", object=_former_key(step), reason=why),
             )
             callbacks.on_step_done(replace(step, error=None))
         more = getattr(getattr(failure, "plan", None), "unfinished", False)
@@ -179,7 +184,7 @@ def _told(
     mains = {step.key for step in changed}
     said: list[str] = []
     for step in plan.steps:
-        other = undone.get(step.key)
+        other = undone.get(_former_key(step)) or undone.get(step.key)
         if other is None or (step.key not in mains and other.action == "unchanged"):
             continue
         if other.action == "unchanged":
@@ -190,15 +195,15 @@ def _told(
             said.append(step.error)
         elif other.result in _DONE:
             step.result = "rolled-back"
-            why = late.get(step.key, say("its job does not run")).removeprefix(say("{object} ", object=step.key))
-            step.error = say("{object} was restored: {reason}", object=step.key, reason=why)
+            why = late.get(step.key, say("its job does not run")).removeprefix(say("{object} ", object=other.key))
+            step.error = say("{object} was restored: {reason}", object=other.key, reason=why)
             if step.key in mains:
-                said.append(say("{object} was restored", object=step.key))
+                said.append(say("{object} was restored", object=other.key))
         else:
             step.result = "failed"
             step.error = say(
                 "{object} could not be restored: {reason}",
-                object=step.key,
+                object=other.key,
                 reason=other.error or say("it was not begun"),
             )
             said.append(step.error)
