@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import gpuctl
 
 JOB = """\
@@ -63,3 +65,26 @@ def test_error_of_the_document_is_not_repeated_for_each_profile() -> None:
     text = JOB.replace("{cpu: 1,", "{cpus: 1,") + "profiles: {p: {environment: {image: redis:8}}}\n"
     result = gpuctl.compile(gpuctl.Source("a.yaml", text))
     assert [item.code for item in result.diagnostics if item.severity.value == "error"] == ["GPU203"]
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "wanted"),
+    [
+        (
+            "{secret: a, key: token}",
+            "{configMap: b, key: mode}",
+            {"configMapKeyRef": {"name": "b", "key": "mode"}},
+        ),
+        ("{secret: a, key: token}", "{fieldRef: status.podIP}", {"fieldRef": {"fieldPath": "status.podIP"}}),
+        ("{fieldRef: status.podIP}", "{secret: a, key: token}", {"secretKeyRef": {"name": "a", "key": "token"}}),
+        ("{secret: a, key: token}", "{key: other}", {"secretKeyRef": {"name": "a", "key": "other"}}),
+        ("{secret: a, key: token}", "{secret: b}", {"secretKeyRef": {"name": "b", "key": "token"}}),
+    ],
+)
+def test_profile_changes_the_source_of_a_variable(own: str, other: str, wanted: dict[str, Any]) -> None:
+    text = JOB.replace("MODE: a", f"MODE: {own}") + f"profiles: {{p: {{environment: {{env: {{MODE: {other}}}}}}}}}\n"
+    result = gpuctl.compile(gpuctl.Source("a.yaml", text), profile="p")
+    assert result.ok, result.diagnostics
+    (workload,) = [obj for obj in result.objects if obj["kind"] == "Deployment"]
+    env = workload["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert [item["valueFrom"] for item in env if item["name"] == "MODE"] == [wanted]

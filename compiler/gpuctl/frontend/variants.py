@@ -20,6 +20,7 @@ from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.spans import child
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, RawDocument, YamlNode
 from gpuctl.language.display_text import shorten
+from gpuctl.language.environment_block import VariableSource
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.sentences import Sentence, Template, say
@@ -245,6 +246,8 @@ def _merged(base: YamlNode, over: YamlNode, shape: Shape | None) -> YamlNode:
     if isinstance(shape, UnionShape):
         shape = shape.mapping
     known = shape if isinstance(shape, ModelShape) else None
+    if known is not None and known.model is VariableSource and _source(over) not in (set(), _source(base)):
+        return over
     pairs: list[tuple[YamlNode, YamlNode]] = list(base.value)
     places = {_folded(key, known): index for index, (key, _) in reversed(list(enumerate(pairs)))}
     seen: set[str] = set()
@@ -263,6 +266,11 @@ def _merged(base: YamlNode, over: YamlNode, shape: Shape | None) -> YamlNode:
             merged = _merged(own, value, value_shape(shape, key.value))
         pairs[place] = (key if merged is value else own_key, merged)
     return base.with_value(pairs)
+
+
+def _source(variable: YamlNode) -> set[str]:
+    """Return the keys of a variable, folded, without its ``key``, which belongs to one source."""
+    return {fold(key.value) for key, _ in variable.value} - {"key"}
 
 
 def _unused_fields(merged: YamlNode, changes: Sequence[YamlNode]) -> list[str]:
