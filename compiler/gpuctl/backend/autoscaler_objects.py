@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from gpuctl.backend.lowering_context import Context
@@ -71,7 +72,7 @@ def _number(quantity: str) -> str:
     """Return a quantity as the decimal number that KEDA reads: `500m` -> `0.5`."""
     amount = parse_quantity(quantity)
     assert amount is not None, "the language has checked it"
-    return str(amount.numerator) if amount.denominator == 1 else f"{float(amount):g}"
+    return f"{Decimal(amount.numerator) / amount.denominator:f}"
 
 
 def _behavior(scaling: Autoscaling) -> Object:
