@@ -7,6 +7,7 @@ from typing import Any
 
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.language.names import MAIN_CONTAINER
 
 PATCHED = "`podPatch` carries it as it is; the platform may refuse it"
 SET_BY_GPUCTL = {
@@ -30,17 +31,16 @@ class PodPatch:
         self.draft.set(f"podPatch.{name}", self.tree.typed(path), self.tree.line(path))
         self.tree.changed(path, f"podPatch.{name}", PATCHED)
 
-    def of_container(self, path: Path, field: str, value: Any, name: str = "main") -> None:
+    def of_container(self, path: Path, field: str, value: Any, name: str = MAIN_CONTAINER) -> None:
         """Carry a field of a container; items of a list are added to those that are there.
 
         :param name: the container's; init containers and sidecars are `initContainers`.
         """
-        group = "containers" if name == "main" else "initContainers"
-        entry = self._entry(group, name)
+        group, entry = self._entry(name)
         entry[field] = [*entry.get(field, []), *value] if isinstance(value, list) else value
         self.tree.changed(path, f"podPatch.{group}[].{field}", PATCHED)
 
-    def set_by_gpuctl(self, path: Path, field: str, name: str = "main") -> None:
+    def set_by_gpuctl(self, path: Path, field: str, name: str = MAIN_CONTAINER) -> None:
         """Carry a field that gpuctl sets, if it has another value.
 
         :param name: the container's.
@@ -53,14 +53,14 @@ class PodPatch:
         elif value:
             self.of_container(path, field, value, name)
 
-    def resource(self, path: Path, group: str, name: str, note: str = PATCHED) -> None:
-        """Carry an amount that the program requests.
+    def resource(self, path: Path, group: str, name: str, note: str = PATCHED, container: str = MAIN_CONTAINER) -> None:
+        """Carry an amount that a container requests.
 
         :param group: ``requests`` or ``limits``.
         """
-        entry = self._entry("containers", "main")
+        containers, entry = self._entry(container)
         entry.setdefault("resources", {}).setdefault(group, {})[name] = self.tree.text(path)
-        self.tree.changed(path, "podPatch.containers[].resources", note)
+        self.tree.changed(path, f"podPatch.{containers}[].resources", note)
 
     def volume(self, path: Path) -> None:
         """Carry a volume, once."""
@@ -72,7 +72,7 @@ class PodPatch:
     def mounted(self, volume: dict[str, Any], mount: dict[str, Any]) -> None:
         """Add a volume that the program mounts; the caller adds its entry to the ledger."""
         self.draft.append("podPatch.volumes", volume)
-        entry = self._entry("containers", "main")
+        _, entry = self._entry(MAIN_CONTAINER)
         entry["volumeMounts"] = [*entry.get("volumeMounts", []), {"name": volume["name"], **mount}]
 
     def rename_containers(self, names: Mapping[str | None, str]) -> None:
@@ -89,10 +89,12 @@ class PodPatch:
             elif isinstance(value, list):
                 values += value
 
-    def _entry(self, group: str, name: str) -> dict[str, Any]:
+    def _entry(self, name: str) -> tuple[str, dict[str, Any]]:
+        """Return the list of a container in the patch, and its entry there."""
+        group = "containers" if name == MAIN_CONTAINER else "initContainers"
         entries: list[dict[str, Any]] = self.draft.get(f"podPatch.{group}") or []
         found = next((entry for entry in entries if entry["name"] == name), None)
         if found is None:
             found = {"name": name}
             self.draft.append(f"podPatch.{group}", found)
-        return found
+        return group, found

@@ -38,7 +38,12 @@ _CARRIED = ("securityContext", "lifecycle", "stdin", "tty")
 _QUANTITY = r"\d+(?:\.\d+)?[A-Za-z]{0,2}\Z"
 _SLICE = r"nvidia\.com/mig-(\d{1,2}g\.\d{1,3}gb)\Z"
 _ONE_KIND = "GPUs of a pod are whole cards of one vendor, or slices of one profile, all for the program"
-_POD_DEFAULTS = {"dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"}
+_POD_DEFAULTS = {
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+    "preemptionPolicy": "PreemptLowerPriority",
+    **dict.fromkeys(("hostNetwork", "hostPID", "hostIPC", "setHostnameAsFQDN"), "false"),
+}
 
 
 class PodFields:
@@ -99,8 +104,10 @@ class PodFields:
         take_further_containers(tree, self.spec, self.main, volumes, self.draft)
         volumes.take_unused()
         for path in others:
-            for name in self._gpu_requests(path):
-                tree.dropped(name, _ONE_KIND)
+            for request in self._gpu_requests(path):
+                tree.dropped(request, _ONE_KIND)
+            name = tree.text((*path, "name")) or ""
+            self._devices((*path, "resources"), HELPER_CALLED_MAIN if name == MAIN_CONTAINER else name)
         self._pod(without)
         program = tree.text((*self.container, "name"))
         self.patch.rename_containers({MAIN_CONTAINER: HELPER_CALLED_MAIN, program: MAIN_CONTAINER})
@@ -120,10 +127,15 @@ class PodFields:
             if isinstance(value, list) and all(isinstance(item, str) for item in value):
                 line, last = tree.line((*main, name)), tree.last_line((*main, name))
                 self.draft.set(f"environment.{name}", value, line, last=last)
-        workdir = tree.text((*main, "workingDir"))
-        if workdir is not None:
-            self._set((*main, "workingDir"), "environment.workdir", workdir)
+        self._workdir(main)
         self._variables(main)
+
+    def _workdir(self, container: Path) -> None:
+        path = (*container, "workingDir")
+        workdir = self.tree.text(path)
+        if workdir is not None and workdir.startswith("/"):
+            self._set(path, "environment.workdir", workdir)
+        self.tree.dropped(path, "write an absolute path: `environment.workdir`")
 
     def take_program(self, note: str | None = None) -> None:
         """Take the command and its arguments, after the importer has adapted them.
@@ -189,18 +201,21 @@ class PodFields:
             self.draft.set("resources.gpu", self.gpus)
         for name in ("cpu", "memory"):
             self._amount(name, (*limits, name), (*requests, name))
-        for group in ("requests", "limits"):
-            for name in tree.keys((*self.resources, group)):
-                self._device((*self.resources, group, name), group, name)
+        self._devices(self.resources)
 
-    def _device(self, path: Path, group: str, name: str) -> None:
-        """Carry a request that no field has, but for cards and parts of them."""
+    def _devices(self, resources: Path, container: str = MAIN_CONTAINER) -> None:
+        """Carry the requests of a container that no field has, but for cards and parts of them."""
+        for group in ("requests", "limits"):
+            for name in self.tree.keys((*resources, group)):
+                self._device((*resources, group, name), group, name, container)
+
+    def _device(self, path: Path, group: str, name: str, container: str) -> None:
         cards = (*self.cards, *self.draft.settings.scarce_gpu_resources)
         is_field = name in (*cards, "cpu", "memory", self.given.rdma) or re.match(_SLICE, name) is not None
         if is_field or re.search(_SHARE, name) or re.match(_QUANTITY, self.tree.text(path) or "") is None:
             return
         note = f"`podPatch` carries it; {_RDMA_NOTE}" if re.search(_RDMA, name) else PATCHED
-        self.patch.resource(path, group, name, note)
+        self.patch.resource(path, group, name, note, container)
 
     def _slices(self) -> None:
         """Take MIG slices."""
@@ -283,7 +298,7 @@ class PodFields:
     def _pod_field(self, path: Path, name: str) -> None:
         tree, value = self.tree, self.tree.get(path)
         if name == "imagePullSecrets" and isinstance(value, list) and value:
-            names = [item["name"] for item in value if isinstance(item, dict) and "name" in item]
+            names = list(dict.fromkeys(item["name"] for item in value if isinstance(item, dict) and "name" in item))
             self._set(path, "environment.imagePullSecret", names[0] if len(names) == 1 else names)
         elif name == "hostNetwork" and tree.flag(path):
             self._set(path, "resources.network.hostNetwork", True)
@@ -337,12 +352,8 @@ class PodFields:
             volumes = PodVolumes(tree, spec, path, [], self.draft)
             volumes.take()
             self._variables(path)
-            for group in ("requests", "limits"):
-                for name in tree.keys((*path, "resources", group)):
-                    self._device((*path, "resources", group, name), group, name)
-            workdir = tree.text((*path, "workingDir"))
-            if workdir is not None:
-                self._set((*path, "workingDir"), "environment.workdir", workdir)
+            self._devices((*path, "resources"))
+            self._workdir(path)
             for name in tree.keys(path):
                 self._container_field(path, name)
             self.patch.rename_containers({tree.text((*path, "name")): MAIN_CONTAINER})
