@@ -200,6 +200,8 @@ def test_logs_need_the_right_to_get_pods_log(
     denied = place.gpuctl("logs", "train", code=3)
     assert f"error: user nobody may not get pods/log in namespace {place.namespace}\n" in denied.err
     assert "secret" not in denied.out
+    told = place.gpuctl("logs", "train", "-o", "json", code=3).value
+    assert told["error"] == f"user nobody may not get pods/log in namespace {place.namespace}"
     plane.grant("nobody", place.namespace, "view")
     place.until(lambda: place.gpuctl("logs", "train", code=None).out == "secret\n", "the right to read logs")
 

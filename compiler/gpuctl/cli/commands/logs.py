@@ -6,6 +6,8 @@ import json
 import re
 import select
 import sys
+from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Any
 
 import click
@@ -151,9 +153,12 @@ class LogWriter:
     def now(self, logs: MergedLogs | PresentServiceLogs) -> int:
         """Print the present logs. Return the exit code."""
         self._names = logs.pods
+        batches: Iterator[LogBatch | ServiceBatch] = logs.batches()
+        # The first batch opens the logs. If that fails, the error is the one value on standard output.
+        first = list(islice(batches, 1))
         if self._as_json:
             self._write(b'{"logs": [')
-        for batch in logs.batches():
+        for batch in chain(first, batches):
             self._show(batch)
         if self._as_json:
             tail = _json(log_end(self._last or None, (*logs.problems, *logs.missing)))
