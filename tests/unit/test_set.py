@@ -129,3 +129,12 @@ def test_check_writes_nothing_and_json_lists_the_changes(file: Path, capsys: pyt
     }
     assert file.read_text() == FILE
     assert run(["set", str(file), "train:resources.gpu=1", "--check"]) == 0
+
+
+def test_directory_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only the first of its files would be changed."""
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).write_text(FILE)
+    assert run(["set", str(tmp_path), "--image", "app=app:2"]) == 2
+    assert "is a directory" in capsys.readouterr().err
+    assert {path.read_text() for path in tmp_path.iterdir()} == {FILE}

@@ -23,7 +23,7 @@ from gpuctl.usecases.documents.field_setting import set_fields
     epilog="Examples:\n\n  $ gpuctl set training.yaml resources.gpu=2 environment.env.LR=2e-5\n\n"
     "  $ gpuctl set training.yaml --image train=registry.example.com/train:v2",
 )
-@click.argument("file", type=click.Path(), metavar="FILE")
+@click.argument("file", type=click.Path(dir_okay=False), metavar="FILE")
 @click.argument("fields", nargs=-1, metavar="[[NAME:]PATH=VALUE]...")
 @click.option(
     "--image",
