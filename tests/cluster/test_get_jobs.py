@@ -262,6 +262,12 @@ def test_get_jobs_falls_back_to_the_permitted_namespace(
         answer = place.anywhere("get", "jobs")
         assert [(row["NAMESPACE"], row["NAME"]) for row in table(answer.out)] == [(other.namespace, "mine")]
         assert f"showing only {other.namespace}" in answer.err
+        # The user may be allowed to read jobs of a third namespace, which was not searched.
+        absent = place.anywhere("logs", "absent", code=1).err
+        assert absent.startswith(f"error: there is no job or pod absent in namespace {other.namespace}\n")
+        assert absent.endswith("; another namespace can be named with -n NAMESPACE\n")
+        absent = place.anywhere("history", "absent", code=1).err
+        assert absent.startswith(f"error: there is no history of absent in {other.namespace}\n")
         refused = place.gpuctl("get", "jobs", code=3)
         assert "may not list" in refused.err
 

@@ -19,12 +19,14 @@ def is_absent(kind: str, error: ApiError) -> bool:
 class Scope:
     """Lists of one namespace, or (None) of all; of the context's namespace if the user may not list all.
 
-    ``notes``: what could not be read. Safe to use from several threads.
+    ``notes``: what could not be read. ``is_confined``: a list of all namespaces was refused, and that of the context
+    was read instead. Safe to use from several threads.
     """
 
     def __init__(self, session: Session, namespace: str | None) -> None:
         self.session = session
         self.namespace = namespace
+        self.is_confined = False
         self._notes: dict[str, None] = {}
 
     @property
@@ -62,6 +64,16 @@ class Scope:
         """The namespace that is read if the user may not read all."""
         return self.namespace or self.session.namespace
 
+    @property
+    def searched(self) -> str | None:
+        """The namespace that was read; None for all."""
+        return self.fallback if self.is_confined else self.namespace
+
+    @property
+    def elsewhere(self) -> str:
+        """A hint for a name that was not found: other namespaces were not read; "" if all that were wanted were."""
+        return say("another namespace can be named {how}", how=IN_NAMESPACE) if self.is_confined else ""
+
     def watch_namespace(self, kind: str) -> str | None:
         """Return the namespace to watch a kind in: the scope's, None for all, or the context's if the user may not list
         all.
@@ -79,6 +91,7 @@ class Scope:
 
     def _confine(self, kind: str) -> None:
         if kind not in OPTIONAL:
+            self.is_confined = True
             # The same text for all kinds, so that it is noted once.
             self.note(say("not all namespaces may be read; showing only {namespace}", namespace=self.fallback))
 

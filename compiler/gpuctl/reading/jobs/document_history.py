@@ -16,7 +16,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.names import is_dns_label
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.reading.jobs.job_lookup import name_of_id
@@ -98,7 +98,7 @@ def read_documents(
             say("say which {how}", how=IN_NAMESPACE),
         )
     if not histories:
-        raise no_history(text, scope.namespace)
+        raise no_history(text, scope.searched, scope.elsewhere)
     return next(iter(histories.values()))
 
 
@@ -115,17 +115,21 @@ def parsed_name(text: str) -> tuple[str, str]:
     return kind, name
 
 
-def no_history(text: str, namespace: str | None) -> NoHistory:
+def no_history(text: str, namespace: str | None, more: str = "") -> NoHistory:
     """Return the error for a job without history.
 
     :param namespace: None for all namespaces that the user may read.
+    :param more: a further hint, as a clause.
     """
     where = say("in {namespace}", namespace=namespace) if namespace else say("in any namespace that you may read")
     return NoHistory(
         say("there is no history of {job} {where}", job=text, where=where),
-        say(
-            "it begins when {command} next changes the job; what Argo CD or Flux apply has its history in git",
-            command=APPLY,
+        clauses(
+            say(
+                "it begins when {command} next changes the job; what Argo CD or Flux apply has its history in git",
+                command=APPLY,
+            ),
+            more,
         ),
     )
 

@@ -9,7 +9,7 @@ from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.names import is_dns_subdomain, is_label_value
-from gpuctl.language.sentences import Template, say
+from gpuctl.language.sentences import Template, clauses, say
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
 from gpuctl.objects.hashed_names import job_of_hashed_name, unhashed_name
@@ -71,7 +71,8 @@ def _by_pod_or_object(scope: Scope, prefix: str, name: str, keys: Records) -> tu
     job = select_job(scope, found, prefix, name)
     if job is not None:
         return _completed(scope, job, keys), None
-    raise job_not_found(name, scope.namespace, {labels_of(obj).get("app") or obj["metadata"]["name"] for obj in mains})
+    names = {labels_of(obj).get("app") or obj["metadata"]["name"] for obj in mains}
+    raise job_not_found(name, scope.searched, names, scope.elsewhere)
 
 
 def _completed(scope: Scope, job: Job, keys: Records) -> Job:
@@ -144,14 +145,17 @@ def several_pods(name: str, namespaces: Iterable[str]) -> SeveralJobs:
     )
 
 
-def job_not_found(name: str, namespace: str | None, names: Iterable[str]) -> JobNotFound:
+def job_not_found(name: str, namespace: str | None, names: Iterable[str], more: str = "") -> JobNotFound:
     """Return the error for a name that no job or pod has.
 
     :param namespace: the namespace that was searched; None for all.
     :param names: names of existing jobs; the closest one is suggested.
+    :param more: a further hint, as a clause.
     """
     close = nearest(name, sorted(names))
-    return JobNotFound(*missing_job(Template("there is no job or pod {name} {where}"), name, namespace, close))
+    form = Template("there is no job or pod {name} {where}")
+    message, hint = missing_job(form, name, namespace, close)
+    return JobNotFound(message, clauses(hint, more))
 
 
 def name_of_id(scope: Scope, text: str, keys: Records) -> str:
