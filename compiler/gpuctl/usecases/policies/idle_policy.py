@@ -7,15 +7,16 @@ changed, and only if they still have the uid that was idle. Times are seconds si
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuctl.acts import pausing
 from gpuctl.apply.run.checkpointing import checkpoint_target, run_checkpoints
 from gpuctl.apply.run.run_options import RunCallbacks
-from gpuctl.kube.api_errors import NotPossible, NotThere
+from gpuctl.kube.api_errors import ClusterError, NotPossible, NotThere
 from gpuctl.kube.cluster_identity import KUBE_SYSTEM
 from gpuctl.kube.session import Session
+from gpuctl.kube.webhook_request import post
 from gpuctl.language.amount_fields import percent
 from gpuctl.language.usage_block import UsageIdle
 from gpuctl.objects.api_resources import Object, key_of, labels_of
@@ -24,7 +25,7 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.jobs.job_objects import Job, read_jobs_without_pods
 from gpuctl.reading.jobs.pausable_jobs import pausable_jobs
-from gpuctl.usecases.policies.idle_verdicts import IdleJob, IdleJudgement, IdleVerdict, warned_at
+from gpuctl.usecases.policies.idle_verdicts import IdleJob, IdleJudgement, IdleVerdict, warned_at, webhook_body
 from gpuctl.usecases.policies.notebook_policy import GpuUse, has_limits, notebooks_at_limits
 from gpuctl.usecases.queries.read_context import ReadContext
 
@@ -153,7 +154,25 @@ def _verdict(live: Object | None, since: float, policy: UsageIdle, mark: str) ->
     return IdleVerdict.WARNED if warned_at(live, mark) >= since else IdleVerdict.WARN
 
 
-def warn_or_pause(reader: ReadContext, job: IdleJob) -> None:
+def act_on(
+    reader: ReadContext, job: IdleJob, cluster: str, webhook: str | None, audit: Callable[[IdleJob, str], None]
+) -> None:
+    """Warn the owner of a job or pause it, and report that to a webhook.
+
+    :param audit: called with the result, ``done`` or an error, before the webhook is.
+    :raises ClusterError: the action or the webhook failed.
+    """
+    try:
+        _warn_or_pause(reader, job)
+    except ClusterError as error:
+        audit(job, error.message)
+        raise
+    audit(job, "done")
+    if webhook is not None:
+        post(webhook, webhook_body(job, cluster))
+
+
+def _warn_or_pause(reader: ReadContext, job: IdleJob) -> None:
     """Pause a job, or annotate it with the time of the warning, and create an event.
 
     A job is checkpointed before it is paused: idle GPUs are no reason to lose its progress.

@@ -13,10 +13,9 @@ from gpuctl.cli.options.document_options import only_namespace_option
 from gpuctl.cli.options.reading_options import ReadingOptions, kubeconfig_reading_options, open_context
 from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError
-from gpuctl.kube.webhook_request import post
 from gpuctl.language.usage_block import UsageIdle
 from gpuctl.objects.durations import HOUR, rough_duration
-from gpuctl.usecases.policies.idle_policy import judge_idle_jobs, warn_or_pause
+from gpuctl.usecases.policies.idle_policy import act_on, judge_idle_jobs
 from gpuctl.usecases.policies.idle_verdicts import IdleJob, IdleJudgement, IdleVerdict, webhook_body
 from gpuctl.usecases.queries.read_context import ReadContext
 
@@ -104,7 +103,13 @@ def _act(
     if yes:
         audit = _audit(settings)
         for number in to_do:
-            actions[number] = _do(read_context, judged, number, settings, audit)
+            job = judged.jobs[number]
+            try:
+                act_on(read_context, job, judged.cluster, settings.usage_webhook, audit)
+                actions[number] = _DONE[job.verdict.value]
+            except ClusterError as error:
+                click.echo(f"error: {job.name} -n {job.namespace}: {error.message}", err=True)
+                actions[number] = FAILED
     _show(judged, actions, as_json=as_json)
     for job in judged.jobs:
         if job.cause and job.verdict is IdleVerdict.UNKNOWN:
@@ -112,31 +117,6 @@ def _act(
     if to_do and not yes:
         click.echo("Nothing has been done: confirm with --yes.", err=True)
     return 1 if FAILED in actions else 0
-
-
-def _do(
-    read_context: ReadContext,
-    judged: IdleJudgement,
-    number: int,
-    settings: UsageSettings,
-    audit: Callable[[IdleJob, str], None],
-) -> str:
-    """Warn the owner of a job or pause it. Return the action taken."""
-    job = judged.jobs[number]
-    try:
-        warn_or_pause(read_context, job)
-    except ClusterError as error:
-        audit(job, error.message)
-        click.echo(f"error: {job.name} -n {job.namespace}: {error.message}", err=True)
-        return FAILED
-    audit(job, "done")
-    if settings.usage_webhook is not None:
-        try:
-            post(settings.usage_webhook, webhook_body(job, judged.cluster))
-        except ClusterError as error:
-            click.echo(f"error: {job.name} -n {job.namespace}: {error.message}", err=True)
-            return FAILED
-    return _DONE[job.verdict.value]
 
 
 def _audit(settings: UsageSettings) -> Callable[[IdleJob, str], None]:
