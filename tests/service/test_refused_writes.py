@@ -84,6 +84,9 @@ def test_pool_limits_reject_jobs(served: Served, plane: ControlPlane, place: Pla
         served.call("POST", "/jobs", status=201, json=sent(training("a", **small), namespace=place.namespace))
         refused = served.call("POST", "/jobs", status=409, json=sent(training("b", **small), namespace=place.namespace))
         assert "allows 1 unfinished jobs" in refused["message"]
+        waiting = sent(training("b", job={"name": "b", "after": ["a"]}, **job), namespace=place.namespace)
+        refused = served.call("POST", "/jobs", status=409, json=waiting)
+        assert "narrow allows 2 per job" in refused["message"]
     finally:
         served.client().delete("/pools/narrow", params={"confirm": "true"})
         plane.kubectl("delete", "node", "narrow-0")
