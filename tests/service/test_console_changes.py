@@ -429,6 +429,26 @@ def test_document_survives_the_end_of_the_session(visit: Visit, place: Place, se
     visit.troubles.clear()
 
 
+def test_document_that_is_written_while_another_is_applied_is_kept(visit: Visit, place: Place) -> None:
+    visit.log_in().open(f"/new?namespace={place.namespace}&pool=drill")
+    visit.until_document()
+    visit.write_document(json.dumps(training("first", job={"namespace": place.namespace})))
+    page, held = visit.page, list[Any]()
+    plan_of(page, "Apply …")
+    page.route("**/api/v1/apply*", lambda route: held.append(route))
+    page.locator("dialog .buttons button").nth(1).click()
+    page.get_by_role("button", name="Close", exact=True).click()
+    # The focus returns to this button.
+    page.locator("button:focus", has_text="Apply …").wait_for()
+    visit.write_document("colour: red\n")
+    page.locator(".finding.error").first.wait_for()
+    with page.expect_request_finished():
+        held[0].continue_()
+    assert place.exists("Job", "first")
+    page.wait_for_timeout(500)
+    assert "red" in page.evaluate("sessionStorage.getItem('gpuctl.draft')")
+
+
 def test_document_is_not_shown_to_another_user_of_the_tab(visit: Visit, place: Place, served: Served) -> None:
     begin_document(visit.log_in(), place)
     page = visit.page

@@ -84,6 +84,12 @@ export default function New() {
   const show = (/** @type {any} */ item) => control.current?.select(rangesOf(text, [item])[0]);
   const run = (/** @type {boolean} */ dryRun, /** @type {string[]} */ confirmed, /** @type {boolean} */ queue) =>
     call("POST", "/apply", { query: { dryRun: dryRun || "", queue: queue || "" }, body: body({ confirmed }) });
+  const applied = () => {
+    // The dialog can be closed before: what was written since then is not applied.
+    if (draft.value && draft.value.text !== text) return;
+    setKept(null);
+    dropDraft();
+  };
   const errors = checked.details.filter((item) => item.severity === "error");
   return html`<div class="stay"><${Heading} title=${t("New job")}>
       <${Button} class="main" isOff=${checked.state !== "checked" || errors.length > 0} onClick=${() => setOpen(true)}>${t("Apply …")}<//>
@@ -115,7 +121,7 @@ export default function New() {
         ${checked.state === "checked" && html`<${Fit} fit=${checked.fit} />`}
       </section>
     </div>
-    ${open && html`<${ChangeDialog} title=${t("Apply")} label=${t("Apply")} command="gpuctl apply -f FILE" run=${run} onClose=${() => setOpen(false)} onDone=${() => { setKept(null); dropDraft(); }}
+    ${open && html`<${ChangeDialog} title=${t("Apply")} label=${t("Apply")} command="gpuctl apply -f FILE" run=${run} onClose=${() => setOpen(false)} onDone=${applied}
       after=${html`<${Next} text=${text} />`} />`}`;
 }
 
