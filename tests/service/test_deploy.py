@@ -77,8 +77,10 @@ def test_probes_ports_and_selectors_match(plane: ControlPlane, served: Served, f
         asked = container[probe]["httpGet"]
         assert asked["port"] == port["name"]
         assert httpx.get(f"{served.url}{asked['path']}").status_code == 200
-    # An unavailable API server must not cause restarts of the service.
-    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    # An unavailable API server must not cause restarts of the service, also while it starts.
+    for probe in ("startupProbe", "livenessProbe"):
+        assert container[probe]["httpGet"]["path"] == "/healthz"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
     assert [(item["name"], item["targetPort"]) for item in found["Service"]["spec"]["ports"]] == [("http", "http")]
     policy = found["NetworkPolicy"]["spec"]
     assert {item["port"] for rule in policy["ingress"] for item in rule["ports"]} == {"http"}
