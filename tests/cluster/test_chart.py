@@ -152,6 +152,13 @@ def test_api_server_accepts_all_options_of_the_chart(plane: ControlPlane, helm: 
     assert {port["port"] for rule in policy["egress"] for port in rule["ports"]} == {53, 6443, 8481, 5432}
 
 
+def test_no_egress_ports_allow_only_dns(helm: Path) -> None:
+    """A rule without ports would allow all of them."""
+    found = by_name(charted(helm, {"networkPolicy": {"egressPorts": []}}))
+    egress = found["NetworkPolicy", "gpuctl-server"]["spec"]["egress"]
+    assert [[port["port"] for port in rule["ports"]] for rule in egress] == [[53, 53]]
+
+
 def test_new_settings_replace_the_pods(helm: Path) -> None:
     def template(values: dict[str, Any]) -> Any:
         return by_name(charted(helm, values))["Deployment", "gpuctl-server"]["spec"]["template"]
