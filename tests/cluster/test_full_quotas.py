@@ -85,6 +85,31 @@ def test_rerun_waits_for_quota_with_the_queue_option(place: Place) -> None:
     place.ended("again")
 
 
+def test_more_replicas_than_the_quota_allows_are_refused(place: Place) -> None:
+    def serve(replicas: int) -> Document:
+        return inference(resources={"gpu": 1}, service={"replicas": replicas})
+
+    place.limit(gpu="3")
+    place.apply(serve(2))
+    place.running("serve", pods=2)
+    place.until(lambda: place.get("ResourceQuota", "few")["status"]["used"][f"requests.{GPU}"] == "2", "its use")
+    refused = place.apply(serve(4), code=1)
+    assert f"{GPU} would be 4 of 3 (in use 2, needed 2" in refused.err
+    assert place.get("Deployment", "serve")["spec"]["replicas"] == 2
+    assert "never fits into" in place.plan(serve(4), flags=QUEUE, code=1).err
+    assert waits(place, serve(3)) == {}
+    place.apply(serve(3))
+    place.running("serve", pods=3)
+    place.apply(serve(1), flags=("--yes",))
+    place.apply(gpus("first", 2))
+    place.running("first")
+    said = f"quota few in {place.namespace}: asks 1 {GPU}, 0 free; held by training/first (2), inference/serve (1)"
+    assert waits(place, serve(2)) == {"serve": [said]}
+    assert "; will wait: " in place.apply(serve(2), flags=QUEUE).out
+    place.gpuctl("delete", "job", "first", "--yes")
+    place.running("serve", pods=2)
+
+
 @pytest.mark.slow
 def test_later_of_several_jobs_waits_for_quota(place: Place) -> None:
     place.limit(gpu="3")

@@ -201,12 +201,12 @@ def _not_paused(session: Session, live: Object, keys: Records) -> PauseResult:
 def _refusal(session: Session, live: Object) -> str:
     """Return the message if a quota refuses a pod of the job now; "" if none does."""
     going_on = _unsuspended(live)
-    step = Step("create", key_of(live), desired=going_on)
+    step = Step("create", key_of(live))
     for template, pods in pod_templates(going_on):
         if not pods:
             continue
         try:
-            session.create(as_created_by_controller(DryRunPod(step, template, pods, template)), dry_run=True)
+            session.create(as_created_by_controller(DryRunPod(step, going_on, template, pods, template)), dry_run=True)
         except ApiError as error:
             if error.exceeds_quota:
                 return say("but its pods are refused for now: {error}", error=error.message)

@@ -9,12 +9,13 @@ import uuid
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from gpuctl.apply.plan.new_pods import workload_of_new_pods
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.hints import NO_PROBE, PRIORITY_CLASS
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
-from gpuctl.objects.api_resources import WORKLOADS, Object
+from gpuctl.objects.api_resources import Object
 from gpuctl.objects.elastic_jobs import node_count
 from gpuctl.objects.pod_templates import job_templates, needed_pods, pod_templates
 from gpuctl.objects.queueing import POD_PARENT
@@ -34,6 +35,7 @@ class DryRunPod(NamedTuple):
     """
 
     step: Step
+    workload: Object
     template: Object
     pods: int
     own: Object
@@ -77,10 +79,10 @@ def dry_run_pods(
     :param lenient: True makes a refusal a note of the plan instead of an error; None if the command has no such option.
     """
     wanted = [
-        DryRunPod(step, template, count, template)
+        DryRunPod(step, workload, template, count, template)
         for step in steps
-        if step.key.kind in WORKLOADS and step.method in ("post", "put", "apply") and step.desired is not None
-        for template, count in _pods_to_check(step, step.desired)
+        if (workload := workload_of_new_pods(step)) is not None
+        for template, count in _pods_to_check(step, workload)
     ]
     distinct = {_fingerprint(pod): pod for pod in wanted}
     classes = {step.key.name for step in steps if step.key.kind == "PriorityClass"}
@@ -161,8 +163,7 @@ def as_created_by_controller(pod: DryRunPod) -> Object:
 
 def _controller(pod: DryRunPod) -> tuple[Object, str, dict[str, str]]:
     """Return the owner of a workload's pods, the prefix of their names, and the labels that it adds."""
-    workload = pod.step.desired
-    assert workload is not None, "a workload that is tried is one that is wanted"
+    workload = pod.workload
     kind, name = workload["kind"], workload["metadata"]["name"]
     if kind == "Deployment":
         revision = _random("bcdfghjklmnpqrstvwxz2456789", 10)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.apply_request import ApplyRequest, MaySee, may_see_all
 from gpuctl.apply.plan.contested_creations import creates_workload, sequential_groups
+from gpuctl.apply.plan.new_pods import workload_of_new_pods
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.fit.earliest_start_text import describe_opening
@@ -141,21 +142,23 @@ def _fit_answers(session: Session, plan: Plan, steps: list[Step], request: Apply
         if found is not None:
             return found
     snapshot = _snapshot(session, steps)
-    return snapshot, fit(snapshot, _objects(plan, steps), {step.key for step in steps if creates_workload(step)})
+    in_turn = {step.key for step in steps if creates_workload(step)}
+    growing = {step.key for step in steps if step.method == "patch"}
+    return snapshot, fit(snapshot, _objects(plan, steps), in_turn, growing)
 
 
 def _makes_pods(step: Step) -> bool:
-    if step.key.kind not in WORKLOADS or step.desired is None or step.action not in ("create", "replace", "update"):
+    workload = workload_of_new_pods(step)
+    if workload is None or step.method == "apply" or step.action not in ("create", "replace", "update"):
         return False
-    if GATE in gates_of(step.desired):
-        # It waits for other jobs, not for room.
-        return False
-    return step.method in ("post", "put") and any(number for _, number in pod_templates(step.desired))
+    # A job that waits for other jobs does not wait for room.
+    return GATE not in gates_of(workload) and any(number for _, number in pod_templates(workload))
 
 
 def _templates(step: Step) -> list[Object]:
-    assert step.desired is not None
-    return [template for template, number in pod_templates(step.desired) if number]
+    workload = workload_of_new_pods(step)
+    assert workload is not None
+    return [template for template, number in pod_templates(workload) if number]
 
 
 def _asks_for(step: Step, resources: frozenset[str]) -> bool:
@@ -187,7 +190,7 @@ def _may_evict(step: Step, classes: dict[str, _Class] | None) -> bool:
 
 def _objects(plan: Plan, steps: list[Step]) -> list[Object]:
     """Return the workloads that create pods, and all objects of the plan that may affect their scheduling."""
-    mine = [step.desired for step in steps if step.desired is not None]
+    mine = [obj for step in steps if (obj := workload_of_new_pods(step)) is not None]
     others = []
     for step in plan.steps:
         if step.key.kind in WORKLOADS or step.action in ("delete", "prune"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gpuctl.apply.plan.claim_charges import ClaimCharges
+from gpuctl.apply.plan.new_pods import workload_of_new_pods
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.quota_waits import PodDemand, QuotaWaitOptions, add_quota_waits, add_refused_waits
 from gpuctl.apply.state.live_state import OURS
@@ -97,8 +98,9 @@ def _check(
 
 def _priority(demand: PodDemand, classes: Mapping[str, Object]) -> int:
     """Return the priority of a workload's pods: from the server's dry-run, or from the planned PriorityClasses."""
-    assert demand.step.desired is not None
-    named = [template["spec"].get("priorityClassName") for template, _ in pod_templates(demand.step.desired)]
+    workload = workload_of_new_pods(demand.step)
+    templates = [] if workload is None else pod_templates(workload)
+    named = [template["spec"].get("priorityClassName") for template, _ in templates]
     planned = [classes[name]["value"] for name in named if name in classes]
     return max((*planned, *(usage.object["spec"].get("priority") or 0 for usage in demand.pods)), default=0)
 
@@ -123,6 +125,8 @@ def _requested_usage(
             objects.append(ChargedObjects(step.desired, before=step.live))
             demands.append(PodDemand(step, _pods_of(step.desired, pods.get(id(step)))))
             rolling.append(step.live)
+        elif step.method == "patch" and (added := workload_of_new_pods(step)) is not None:
+            demands.append(PodDemand(step, _pods_of(added, pods.get(id(step)))))
         elif step.method == "apply" and step.live is not None:
             objects.append(ChargedObjects(step.desired, before=step.live))
     return objects, demands, rolling
@@ -141,8 +145,10 @@ def _never_fitting(
     unused = [{**quota, "status": {**(quota.get("status") or {}), "used": {}}} for quota in quotas]
     found: list[str] = []
     for step in steps:
-        if step.desired is not None and step.method in ("post", "put") and (step.queued or not queued_only):
-            alone = shortfalls(unused, _pods_of(step.desired, pods.get(id(step))))
+        workload = workload_of_new_pods(step) if step.method != "apply" else None
+        if workload is not None and (step.queued or not queued_only):
+            stay = _pods_of(step.live, None) if step.method == "patch" and step.live is not None else []
+            alone = shortfalls(unused, [*stay, *_pods_of(workload, pods.get(id(step)))])
             found += [
                 say(
                     "{job} never fits into {namespace}: {shortfall}",
