@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fault_tools.proxy import Proxy, cut_after, matching, nth, on
 from support.cluster_tools import Document, Place, training
 from support.queues import Queues
 
@@ -69,6 +70,13 @@ def test_scale_changes_a_running_training_and_apply_keeps_it(place: Place) -> No
     place.patch("Pod", first, {"metadata": {"annotations": {OUTCOME: "complete"}}})
     place.ended("train")
     assert "`gpuctl rerun train" in place.gpuctl("scale", "train", "--nodes", "2", code=1).err
+
+
+def test_lost_answer_to_a_scaling_is_no_failure(place: Place, proxy: Proxy) -> None:
+    place.apply(elastic())
+    proxy.reset(on(nth(1, matching("PUT", "/jobs/train", writes=True)), cut_after))
+    place.gpuctl("scale", "train", "--nodes", "2", "--yes")
+    assert _sizes(place) == (2, 2)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane
-from fault_tools.proxy import Proxy, matching, nth, on, refuse
+from fault_tools.proxy import Proxy, cut_after, matching, nth, on, refuse
 from support.cluster_tools import HASH, PAUSED, Place, inference, notebook, training
 
 SCALED = inference(autoscaling={"enabled": True, "minReplicas": 2, "maxReplicas": 4}, service={"replicas": 2})
@@ -157,6 +157,14 @@ def test_pause_retries_on_conflict(place: Place, proxy: Proxy) -> None:
     place.running("serve")
     proxy.reset(on(nth(1, matching("PATCH", "/deployments"), last=3), refuse(409, "Conflict", "modified")))
     place.gpuctl("pause", "serve")
+    assert annotation(place, "Deployment", "serve") == "1"
+
+
+def test_lost_answer_to_a_pause_is_no_failure(place: Place, proxy: Proxy) -> None:
+    place.apply(inference())
+    place.running("serve")
+    proxy.reset(on(nth(1, matching("PATCH", "/deployments/serve")), cut_after))
+    assert "is paused; its pod ends" in place.gpuctl("pause", "serve").out
     assert annotation(place, "Deployment", "serve") == "1"
 
 

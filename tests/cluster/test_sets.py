@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane
-from fault_tools.proxy import Proxy, matching, meanwhile, nth, on, refuse
+from fault_tools.proxy import Proxy, cut_after, matching, meanwhile, nth, on, refuse
 from fault_tools.world import Api
 from gpuctl.apply.state import applyset
 from gpuctl.objects.ownership_metadata import PART_OF
@@ -571,6 +571,19 @@ def test_parent_lists_the_superset_first_and_the_exact_set_last(
     assert len(others) == 3
     assert parent[0] < min(others)
     assert max(others) < parent[1]
+
+
+def test_lost_answer_to_the_write_of_the_parent_is_no_failure(
+    place: Place, repository: Repository, proxy: Proxy
+) -> None:
+    """The second PUT records the exact set, after all other steps; the next attempt of it is a conflict."""
+    repository.write(a=training("a"))
+    repository.apply()
+    repository.write(a=inference("b"))
+    proxy.reset(on(nth(2, matching("PUT", "/secrets/web", writes=True)), cut_after))
+    repository.prune()
+    assert sum("PUT" in write for write in proxy.writes()) == 3
+    assert repository.recorded() == ("Deployment.apps,Service", "")
 
 
 @pytest.mark.slow

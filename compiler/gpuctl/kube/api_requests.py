@@ -118,7 +118,8 @@ class ApiRequests:
 
         While ``patience`` lasts, a request is retried after 429 (the server did not act on it); reads and idempotent
         writes also after 5xx and broken connections. All writes are idempotent (a delete names a uid, an apply states
-        fields) except creates: ``on_uncertain`` is called when the server may have acted on one.
+        fields) except creates and writes of one version: ``on_uncertain`` is called when the server may have acted on
+        one.
 
         :raises ApiError: the response is an error.
         :raises ConnectionFailed: no response.

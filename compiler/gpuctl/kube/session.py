@@ -185,13 +185,33 @@ class Session(ApiRequests):
     def patch_at(self, path: str, patch: Object, *, manager: str = MANAGER, dry_run: bool = False) -> Object:
         """Send a JSON merge patch to an object of any kind, by its path."""
         query = {"fieldManager": manager, "fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
-        result: Object = self.request("PATCH", path, query=query, body=patch, content_type=MERGE_PATCH)
-        return result
+        return self._write("PATCH", path, query, patch, MERGE_PATCH)
 
     def replace(self, obj: Object, *, dry_run: bool = False) -> Object:
         """PUT an object. If it has a ``resourceVersion``, a change since then is a conflict."""
         query = {"fieldManager": MANAGER, "fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
-        result: Object = self.request("PUT", key_of(obj).path, query=query, body=obj)
+        return self._write("PUT", key_of(obj).path, query, obj, "application/json")
+
+    def _write(self, method: str, path: str, query: dict[str, str], body: Object, content_type: str) -> Object:
+        """Send a write that may name a ``resourceVersion``. If the response was lost, the next attempt is a conflict:
+        then the write counts as done if the object has what was sent.
+        """
+        uncertain = False
+
+        def lost() -> None:
+            nonlocal uncertain
+            uncertain = True
+
+        try:
+            result: Object = self.request(
+                method, path, query=query, body=body, content_type=content_type, on_uncertain=lost
+            )
+        except ApiError as error:
+            if error.is_conflict and uncertain:
+                live: Object = self.request("GET", path)
+                if _has_what_was_sent(live, body):
+                    return live
+            raise
         return result
 
     def delete(
@@ -242,3 +262,21 @@ class Session(ApiRequests):
         if response.status != 200:
             raise api_error(response.status, response.refusal(), response.headers)
         return WatchStream(response, say("the watch on {resources}", resources=resource.plural))
+
+
+def _has_what_was_sent(live: Object, body: Object) -> bool:
+    """Return True if a live object has the values of a written object or merge patch, apart from its status."""
+    metadata = body.get("metadata") or {}
+    sent = {name: value for name, value in body.items() if name not in ("apiVersion", "kind", "metadata", "status")}
+    sent |= {"metadata": {part: metadata[part] for part in ("labels", "annotations") if part in metadata}}
+    is_same = metadata.get("uid") in (None, live["metadata"]["uid"])
+    return is_same and any(sent.values()) and _contains(live, sent)
+
+
+def _contains(live: object, sent: object) -> bool:
+    if isinstance(sent, dict) and isinstance(live, dict):
+        return all(_contains(live.get(name), value) for name, value in sent.items())
+    if isinstance(sent, list) and isinstance(live, list):
+        return len(live) == len(sent) and all(map(_contains, live, sent))
+    # An empty map or list of a patch may be absent.
+    return live == sent or (not sent and not live)
