@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import yaml
 
 from control_plane import ControlPlane
+from fault_tools.proxy import cut_after, in_front_of, matching, meanwhile, nth, on
 from gpuctl.acts.pool_membership import add_to_pool
 from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
 from gpuctl.kube.configuration import open_session
@@ -224,6 +226,28 @@ def test_concurrent_joins_are_all_in_the_definition(place: Place) -> None:
         with ThreadPoolExecutor(len(names)) as threads:
             assert list(threads.map(join, names)) == [[]] * len(names)
         assert sorted((definition(place, "spares") or {})["nodes"]) == names
+
+
+def test_concurrent_joins_of_two_pools_do_not_overwrite_each_other(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def join_others() -> None:
+        with contextlib.closing(open_session(kubeconfig=str(place.plane.kubeconfig()))) as session:
+            assert add_to_pool(session, ["spare-1"], "others", Settings()).failed == []
+
+    with spare_nodes(place.plane, "spare-1"), in_front_of(place.plane) as proxy:
+        place.anywhere("create", "-f", place.file(pool("spares"), pool("others")))
+        monkeypatch.setenv("KUBECONFIG", str(proxy.kubeconfig(tmp_path / "through-proxy")))
+        proxy.reset(on(nth(1, matching("PATCH", "/nodes/spare-1")), meanwhile(join_others)))
+        late = place.anywhere("add", "node", "spare-1", "--pool", "spares", code=1)
+        assert late.err == "error: node spare-1 is in pool others; --overwrite moves it\n"
+        assert nodes_of(place, "others") == ["spare-1"]
+        proxy.reset(on(nth(1, matching("PATCH", "/nodes/spare-1")), cut_after))
+        moved = place.anywhere("add", "node", "spare-1", "--pool", "spares", "--overwrite")
+        assert moved.out == "node/spare-1  joined pool spares, left others\n"
+        assert (nodes_of(place, "spares"), nodes_of(place, "others")) == (["spare-1"], [])
+        found = [list((definition(place, name) or {})["nodes"]) for name in ("spares", "others")]
+        assert found == [["spare-1"], []]
 
 
 @pytest.mark.slow

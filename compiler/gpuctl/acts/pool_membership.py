@@ -141,26 +141,41 @@ def _move(done: NodeChange, keys: Records, settings: Settings) -> PoolMove | Non
 
 
 def _join(session: Session, key: Key, pool: str, keys: Records, *, overwrite: bool) -> NodeChange:
-    node = session.get(key)
-    if node is None:
-        raise missing_node(key.name)
-    have = dict(labels_of(node))
-    current = have.get(keys.pool)
-    if current == pool:
-        return NodeChange(key.name, say("is in pool {pool} already", pool=pool), node, have)
-    if current and not overwrite:
-        raise UnexpectedNode(
-            "NodeInOtherPool", say("node {name} is in pool {pool}{how}", name=key.name, pool=current, how=OR_MOVE_NODE)
+    for attempt in range(1, _ATTEMPTS + 1):
+        node = session.get(key)
+        if node is None:
+            raise missing_node(key.name)
+        have = dict(labels_of(node))
+        current = have.get(keys.pool)
+        if current == pool:
+            return NodeChange(key.name, say("is in pool {pool} already", pool=pool), node, have)
+        if current and not overwrite:
+            raise UnexpectedNode(
+                "NodeInOtherPool",
+                say("node {name} is in pool {pool}{how}", name=key.name, pool=current, how=OR_MOVE_NODE),
+            )
+        kept = {name: have[name] for name in held_labels(node) if name in have}
+        desired = labels_to_apply(key, {**kept, keys.pool: pool}, node["metadata"]["uid"])
+        # Another run of `add node` has the same field manager: without the version its pool would be overwritten.
+        desired["metadata"]["resourceVersion"] = node["metadata"]["resourceVersion"]
+        try:
+            changed, _ = session.apply(desired, manager=POOLS_MANAGER, force=overwrite)
+        except ApiError as error:
+            if not _is_version_conflict(error) or attempt == _ATTEMPTS:
+                raise
+            continue
+        said = (
+            say("joined pool {pool}, left {other}", pool=pool, other=current)
+            if current
+            else say("joined pool {pool}", pool=pool)
         )
-    kept = {name: have[name] for name in held_labels(node) if name in have}
-    desired = labels_to_apply(key, {**kept, keys.pool: pool}, node["metadata"]["uid"])
-    changed, _ = session.apply(desired, manager=POOLS_MANAGER, force=overwrite)
-    said = (
-        say("joined pool {pool}, left {other}", pool=pool, other=current)
-        if current
-        else say("joined pool {pool}", pool=pool)
-    )
-    return NodeChange(key.name, said, changed, have)
+        return NodeChange(key.name, said, changed, have)
+    raise AssertionError("unreachable")
+
+
+def _is_version_conflict(error: ApiError) -> bool:
+    """Return True if the object has changed since it was read, and no other manager holds the fields."""
+    return error.is_conflict and not any(cause.reason == "FieldManagerConflict" for cause in error.causes)
 
 
 def _redefine(session: Session, pool: str, joined: Mapping[str, str], left: set[str], keys: Records) -> Object | None:
@@ -179,8 +194,7 @@ def _redefine(session: Session, pool: str, joined: Mapping[str, str], left: set[
         try:
             return session.apply(desired)[0]
         except ApiError as error:
-            held = any(cause.reason == "FieldManagerConflict" for cause in error.causes)
-            if not error.is_conflict or held or attempt == _ATTEMPTS:
+            if not _is_version_conflict(error) or attempt == _ATTEMPTS:
                 raise
     raise AssertionError("unreachable")
 

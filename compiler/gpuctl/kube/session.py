@@ -173,10 +173,8 @@ class Session(ApiRequests):
         if dry_run:
             query["dryRun"] = "All"
         status: list[int] = []
-        result = self.request(
-            "PATCH", key_of(obj).path, query=query, body=obj, content_type=APPLY_PATCH, on_status=status.append
-        )
-        return result, status[-1] == 201
+        result = self._write("PATCH", key_of(obj).path, query, obj, APPLY_PATCH, on_status=status.append)
+        return result, 201 in status
 
     def patch(self, key: Key, patch: Object, *, manager: str = MANAGER, dry_run: bool = False) -> Object:
         """Send a JSON merge patch and return the resulting object."""
@@ -192,7 +190,15 @@ class Session(ApiRequests):
         query = {"fieldManager": MANAGER, "fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
         return self._write("PUT", key_of(obj).path, query, obj, "application/json")
 
-    def _write(self, method: str, path: str, query: dict[str, str], body: Object, content_type: str) -> Object:
+    def _write(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str],
+        body: Object,
+        content_type: str,
+        on_status: Callable[[int], None] | None = None,
+    ) -> Object:
         """Send a write that may name a ``resourceVersion``. If the response was lost, the next attempt is a conflict:
         then the write counts as done if the object has what was sent.
         """
@@ -204,7 +210,13 @@ class Session(ApiRequests):
 
         try:
             result: Object = self.request(
-                method, path, query=query, body=body, content_type=content_type, on_uncertain=lost
+                method,
+                path,
+                query=query,
+                body=body,
+                content_type=content_type,
+                on_status=on_status,
+                on_uncertain=lost,
             )
         except ApiError as error:
             if error.is_conflict and uncertain:
@@ -265,7 +277,7 @@ class Session(ApiRequests):
 
 
 def _has_what_was_sent(live: Object, body: Object) -> bool:
-    """Return True if a live object has the values of a written object or merge patch, apart from its status."""
+    """Return True if a live object has the values of a written object or patch, apart from its status."""
     metadata = body.get("metadata") or {}
     sent = {name: value for name, value in body.items() if name not in ("apiVersion", "kind", "metadata", "status")}
     sent |= {"metadata": {part: metadata[part] for part in ("labels", "annotations") if part in metadata}}
