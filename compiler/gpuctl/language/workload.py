@@ -37,6 +37,7 @@ RESERVED_PREFIXES = (
     "app.kubernetes.io/",
     "applyset.kubernetes.io/",
     "batch.kubernetes.io/",
+    "gpuctl/",
     "jobset.sigs.k8s.io/",
     "leaderworkerset.sigs.k8s.io/",
 )
