@@ -504,7 +504,7 @@ def instance(node: yaml.Node) -> Any:
     if isinstance(node, yaml.MappingNode):
         value: dict[str, Any] = {}
         for key, item in node.value:
-            if key.value == "<<":
+            if key.value == "<<" and not key.style:
                 for base in item.value if isinstance(item, yaml.SequenceNode) else [item]:
                     value = {**instance(base), **value}
             else:
