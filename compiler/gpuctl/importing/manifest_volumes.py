@@ -111,6 +111,9 @@ class PodVolumes:
         if tree.node((*volume, "emptyDir")) is None:
             return None
         size = tree.text((*volume, "emptyDir", "sizeLimit"))
+        if size is None and not self.draft.get("resources.gpu"):
+            # Only pods with GPUs get shared memory by default.
+            return None
         if size is not None:
             self.draft.set(_SHM, size, tree.line((*volume, "emptyDir", "sizeLimit")))
         note = None if size is not None else "its size is that of `resources.shm`: by default half of the memory"
