@@ -294,6 +294,31 @@ def test_tenant_sees_only_their_namespace(place: Place, monkeypatch: pytest.Monk
         place.anywhere("delete", "quota", "team-a")
 
 
+def test_namespaces_whose_contents_may_not_be_read_have_no_row(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row with 0 jobs and 0 GPUs would be wrong: elon-musk runs one."""
+    nightly = {**training("nightly", "team-b", 0), "schedule": {"cron": "0 3 1 1 *"}}
+    place.anywhere("apply", "-f", place.file(nightly))
+    binding = place.plane.grant("bob", None, [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]}])
+    try:
+        own = json.loads(place.plane.kubeconfig("bob").read_text())
+        own["contexts"][0]["context"]["namespace"] = "team-b"
+        (place.directory / "own.kubeconfig").write_text(json.dumps(own))
+        monkeypatch.setenv("KUBECONFIG", str(place.directory / "own.kubeconfig"))
+        asked = ("auth", "can-i", "list", "namespaces")
+        place.until(lambda: place.plane.kubectl(*asked, user="bob", check=False).startswith("yes"), "the right of bob")
+        for flags in ([], ["--all"], ["team-b"]):
+            shown = place.anywhere("get", "namespaces", *flags)
+            assert column(shown.out, "NAME", "JOBS") == [("team-b", "1")]
+            assert shown.err == "note: not all namespaces may be read; showing only team-b\n"
+        refused = place.anywhere("get", "namespaces", "elon-musk", code=3).err
+        assert refused.startswith("error: user bob may not list ")
+        assert " in namespace elon-musk\n" in refused
+    finally:
+        monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig()))
+        place.plane.kubectl("delete", "clusterrolebinding", binding)
+        place.anywhere("delete", "job", "nightly", "-n", "team-b", "--yes")
+
+
 @pytest.mark.slow
 def test_number_of_requests_does_not_grow_with_namespaces(
     place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

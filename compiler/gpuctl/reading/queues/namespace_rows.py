@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, labels_of
+from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
 from gpuctl.objects.workload_state import end_state, has_ended
 from gpuctl.reading.nodes.inventory import UNFINISHED
@@ -107,7 +106,9 @@ class Namespace:
 
 
 def read_contents(scope: Scope, keys: Records) -> NamespaceLists:
-    """Read the objects of all namespaces in parallel lists; only the context's namespace if all may not be listed."""
+    """Read the objects of all namespaces in parallel lists; only the context's namespace if they may not be listed in
+    all.
+    """
     session = scope.session
     namespaces: list[Object] = []
     assumed: tuple[str, ...] = ()
@@ -133,15 +134,13 @@ def read_contents(scope: Scope, keys: Records) -> NamespaceLists:
 
     def read(kind: str) -> list[Object]:
         labels = keys.job_type if kind in WORKLOADS else ""
-        if kind in OPTIONAL:
-            # The ClusterRole `view` does not include custom resources.
-            with contextlib.suppress(ApiError):
-                return session.list_objects(RESOURCES[kind], scope.namespace, labels=labels)[0]
-            return []
         return scope.all(kind, labels=labels, fields=UNFINISHED if kind == "Pod" else "")
 
     kinds = ("ResourceQuota", "LimitRange", "ClusterQueue", "Pod", *WORKLOADS)
     quotas, ranges, queues, pods, *workloads = session.each(read, kinds)
+    if scope.is_confined:
+        # Nothing is known of the contents of the others.
+        namespaces = [item for item in namespaces if item["metadata"]["name"] == scope.fallback]
     mains = [obj for items in workloads for obj in items if not is_controlled(obj)]
     return NamespaceLists(namespaces, assumed, quotas, ranges, pods, mains, queues)
 

@@ -116,11 +116,12 @@ def list_namespaces(
         rows = namespaces_of_service(reader.service, everything=everything or bool(names))
     else:
         found = read_contents(reader.scope, reader.keys)
-        rows = [
-            item.row
-            for item in read_namespaces(found, reader.settings, reader.keys)
-            if names or everything or item.is_of_interest or item.name in found.assumed
-        ]
+        shown = read_namespaces(found, reader.settings, reader.keys)
+        if found.assumed or reader.scope.is_confined:
+            # Other namespaces may exist and be readable one by one.
+            there = {item.name for item in shown}
+            shown += [_namespace(reader, name) for name in dict.fromkeys(names) if name not in there]
+        rows = [item.row for item in shown if names or everything or item.is_of_interest or item.name in found.assumed]
     check_names("namespace", names, [item.name for item in rows])
     return [item for item in rows if not names or item.name in names]
 
@@ -141,6 +142,14 @@ def describe_namespace(reader: ReadContext, name: str) -> Namespace | NamespaceD
         return namespace_of_service(reader.service, name)
     if reader.service is not None:
         raise no_such("namespace", name, [item.name for item in namespaces_of_service(reader.service, everything=True)])
+    return _namespace(reader, name)
+
+
+def _namespace(reader: ReadContext, name: str) -> Namespace:
+    """Return one namespace of the cluster.
+
+    :raises NotThere: it does not exist.
+    """
     found: list[Namespace] = []
     if is_dns_label(name):
         scope = Scope(reader.scope.session, name)
