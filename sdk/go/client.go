@@ -69,7 +69,7 @@ func WithInsecurePlainHTTP() Option { return func(c *Client) { c.plain = true } 
 func New(address, token string, options ...Option) (*Client, error) {
 	where, err := url.Parse(address)
 	if err != nil || (where.Scheme != "http" && where.Scheme != "https") || where.Host == "" || where.User != nil ||
-		where.RawQuery != "" {
+		where.RawQuery != "" || where.Fragment != "" {
 		return nil, errors.New("gpuctl: the address of the service is invalid: it must look like https://gpuctl.example.com")
 	}
 	c := &Client{

@@ -253,7 +253,7 @@ func TestTheTokenIsNowhere(t *testing.T) {
 }
 
 func TestAddresses(t *testing.T) {
-	for _, bad := range []string{"", "gpuctl", "ftp://x", "http://", "http://user:word@x", "http://x?a=1", "http://%zz"} {
+	for _, bad := range []string{"", "gpuctl", "ftp://x", "http://", "http://user:word@x", "http://x?a=1", "http://x/#/jobs", "http://%zz"} {
 		if _, err := New(bad, secret); err == nil {
 			t.Fatal(bad)
 		}

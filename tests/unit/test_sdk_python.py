@@ -238,7 +238,9 @@ def test_token_function_is_called_for_each_request() -> None:
     assert str(answers.requests[0].url) == "http://127.0.0.1:1/api/v1/jobs/a/pause"
 
 
-@pytest.mark.parametrize("url", ["", "gpuctl", "ftp://x", "http://", "http://user:word@x", "http://x?a=1"])
+@pytest.mark.parametrize(
+    "url", ["", "gpuctl", "ftp://x", "http://", "http://user:word@x", "http://x?a=1", "http://x/#/jobs"]
+)
 def test_invalid_addresses_are_rejected(url: str) -> None:
     with pytest.raises(ValueError, match="address"):
         Client(url, TOKEN)

@@ -43,7 +43,8 @@ class Exchange:
 
     def __init__(self, url: str, token: Token, retrying: Retrying, insecure_plain_http: bool = False) -> None:
         where = urlsplit(url)
-        if where.scheme not in ("http", "https") or not where.netloc or "@" in where.netloc or where.query:
+        is_address = where.scheme in ("http", "https") and where.netloc and "@" not in where.netloc
+        if not is_address or where.query or where.fragment:
             raise ValueError("the address of the service is invalid: it must look like https://gpuctl.example.com")
         if where.scheme == "http" and not insecure_plain_http and not _is_loopback(where.hostname or ""):
             raise ValueError(
