@@ -169,6 +169,13 @@ def test_installation_downloads_files_of_a_release() -> None:
     assert set(extras) <= set(stated)
 
 
+def test_release_tags_the_go_module() -> None:
+    """Otherwise `go get` finds no release, and takes the newest commit. Source: go.dev/ref/mod#vcs-version."""
+    module = re.findall(r"^module (\S+)$", read("sdk/go/go.mod"), re.MULTILINE)
+    assert module == ["github.com/gpuctl/gpuctl/sdk/go"]
+    assert '"ref=refs/tags/sdk/go/$TAG"' in read(".github/workflows/release.yml")
+
+
 @pytest.mark.slow
 def test_workflows_are_valid_for_actionlint(tmp_path: Path) -> None:
     repository = Repository(tmp_path)
