@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 
+from gpuctl.kube.api_errors import ClusterError
 from gpuctl.objects.durations import HOUR
-from gpuctl_usage.collector_context import CannotCollect, CollectorContext, open_context
-from gpuctl_usage.gathering.server_clock import ServerClock
+from gpuctl_usage.collector_context import CannotCollect, CollectorContext, cannot_collect, open_context
 from gpuctl_usage.hour_scheduling import hour_of, hours_between
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.usage_settings import UsageSettings
@@ -22,7 +22,7 @@ def rerun_rollup(settings: UsageSettings, start: float, end: float, *, even_if_l
     try:
         if even_if_less and site.samples is None:
             raise CannotCollect("--even-if-less needs a Prometheus; set it with --prometheus")
-        now = ServerClock(site.session).now()
+        now = site.session.server_time()
         site.roller.begin(now)
         site.days.begin(now)
         first = max(start, site.roller.first_hour() or 0)
@@ -33,6 +33,8 @@ def rerun_rollup(settings: UsageSettings, start: float, end: float, *, even_if_l
             site.days.touch(hour)
         site.days.roll_due(now)
         return len(hours), changed
+    except ClusterError as error:
+        raise cannot_collect(error) from None
     except DatabaseProblem as error:
         raise CannotCollect(str(error)) from None
     finally:

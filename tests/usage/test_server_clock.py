@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -25,7 +27,19 @@ def test_wrong_local_clock_is_corrected(plane: ControlPlane, monkeypatch: pytest
     if wrong < 0:
         assert clock.now() == pytest.approx(true(), abs=5)
         assert clock.then(time.monotonic() - 60) == pytest.approx(true() - 60, abs=5)
-    before = clock.now()
-    monkeypatch.setattr(time, "time", lambda: true() + wrong - 500)
-    assert clock.now() == before, "the clock never runs backwards"
     session.close()
+
+
+@pytest.mark.parametrize("step", [500.0, -500.0])
+def test_step_of_the_local_clock_changes_nothing(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
+    server = [1000.0]
+    clock = ServerClock(cast(Session, SimpleNamespace(server_time=lambda: server[0])))
+    monkeypatch.setattr(time, "monotonic", lambda: 7.0)
+    clock.compare()
+    true = time.time
+    monkeypatch.setattr(time, "time", lambda: true() + step)
+    monkeypatch.setattr(time, "monotonic", lambda: 8.0)
+    assert (clock.now(), clock.then(5.0)) == (1001.0, 998.0)
+    server[0] = 990.0
+    clock.compare()
+    assert clock.now() == 1001.0, "the clock never runs backwards"

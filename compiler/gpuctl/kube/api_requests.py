@@ -199,7 +199,8 @@ class ApiRequests:
         :raises ConnectionFailed: no response.
         """
         ahead = self._transport.clock_ahead()
-        return time.time() + (self.clock_ahead() if ahead is None else ahead)
+        # In this order: the local time is read after the request.
+        return (self.clock_ahead() if ahead is None else ahead) + time.time()
 
     def clock_ahead(self) -> float:
         """Return the seconds by which the API server's clock is ahead of the local one now; 0 if it is unknown. See
