@@ -88,10 +88,9 @@ def test_finished_job_has_the_times_of_the_api_server(place: Place, collector: C
     document = training(resources={"nodes": 2, "gpu": 4}, job={"labels": {"team": "vision"}, **outcome("complete")})
     place.apply(document)
     place.until(lambda: (place.get("Job", "train").get("status") or {}).get("succeeded") == 2, "the job")
-    found = collector.until(
-        lambda: [item for item in collector.holdings(place.namespace) if item.end is not None], "both holdings"
+    collector.until(
+        lambda: [item.end is not None for item in collector.holdings(place.namespace)] == [True, True], "both holdings"
     )
-    collector.until(lambda: len(collector.holdings(place.namespace)) == 2, "both holdings")
     pods = {item["metadata"]["name"]: item for item in place.objects(("Pod",)).values()}
     found = collector.holdings(place.namespace)
     assert {item.pod for item in found} == set(pods)
