@@ -296,3 +296,21 @@ def test_pod_that_ended_while_no_collector_ran_keeps_its_gpus() -> None:
     intervals.put_pod(facts, Belonging(key), T0 + 900.0)
     intervals.all_listed(T0 + 901.0)
     assert intervals.take().holdings == [held._replace(end=T0 + 200.0, ending=EndReason.FINISHED)]
+
+
+def test_pods_hold_their_devices_again_after_their_node_has_returned() -> None:
+    """The node is listed before its driver has published the ResourceSlices."""
+    intervals = OpenIntervals(WEIGHTS)
+    intervals.put_devices({"n1": 8.0}, T0 - 10.0)
+    intervals.put_node(node(), T0 - 9.0)
+    intervals.all_listed(T0 - 8.0)
+    facts = pod(2, **NAMED)._replace(gpu_requests=((DEVICES, 2.0),), by_claim=True)
+    intervals.put_pod(facts, Belonging(WorkloadKey("a", "Pod", "p2", "u2")), T0 + 1.0)
+    intervals.drop_node("n1", T0 + 100.0)
+    intervals.put_devices({}, T0 + 110.0)
+    intervals.put_node(node(), T0 + 200.0)
+    assert intervals.open_holdings() == []
+    intervals.put_devices({"n1": 8.0}, T0 + 300.0)
+    assert [(item.start, item.gpus) for item in intervals.open_holdings()] == [(T0 + 300.0, 2.0)]
+    changes = intervals.take()
+    assert discrepancies(roll_up(T0, 600, changes.holdings, changes.capacities, [], 15)) == []

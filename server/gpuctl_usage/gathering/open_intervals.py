@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
-from gpuctl_usage.gathering.object_facts import NamespaceFacts, NodeFacts, PodFacts, Texts
+from gpuctl_usage.gathering.object_facts import NamespaceFacts, NodeFacts, PodFacts
 from gpuctl_usage.gathering.tracked_objects import Belonging, Changes, TrackedNode, TrackedPod, change_time
 
 _SPLIT_FIELDS = ("workload", "node", "gpus", "model", "labels", "annotations")
@@ -75,19 +75,17 @@ class OpenIntervals:
         """Update a node."""
         node = self._nodes.setdefault(facts.name, TrackedNode())
         before, node.facts = node.facts, facts
-        had = node.open is not None
-        self._renew_node(node, at, before)
-        came = node.open is not None and not had
+        came = self._renew_node(node, at, before)
         if came or before is None or (before.model, before.units_per_card) != (facts.model, facts.units_per_card):
-            for uid in tuple(node.pods):
-                self._renew(self._pods[uid], at, change_time(before, facts))
+            self._renew_pods(node, at, change_time(before, facts))
 
     def put_devices(self, devices: Mapping[str, float], at: float) -> None:
         """Set the number of GPUs that DRA drivers offer on each node."""
         before, self._devices = self._devices, devices
         for name, node in self._nodes.items():
-            if node.facts is not None and before.get(name) != devices.get(name):
-                self._renew_node(node, at, node.facts)
+            is_changed = node.facts is not None and before.get(name) != devices.get(name)
+            if is_changed and self._renew_node(node, at, node.facts):
+                self._renew_pods(node, at, None)
 
     def drop_node(self, name: str, at: float, ending: EndReason = EndReason.DELETED) -> None:
         """Remove a node and end its holdings. If it comes back with its pods, new holdings begin then."""
@@ -166,8 +164,7 @@ class OpenIntervals:
     def _belong(self, pod: TrackedPod, belonging: Belonging) -> None:
         if pod.belonging is None and pod.open is not None:
             # After a restart, the restored holding has the last known workload.
-            known = Belonging(pod.open.workload, _texts(pod.open.labels), _texts(pod.open.annotations))
-            pod.belonging = belonging if belonging.certain else known
+            pod.belonging = belonging if belonging.certain else Belonging.of(pod.open)
         elif pod.belonging is None or belonging.certain:
             pod.belonging = belonging
 
@@ -310,8 +307,12 @@ class OpenIntervals:
         elif node.open is None and not node.pods:
             del self._nodes[name]
 
-    def _renew_node(self, node: TrackedNode, at: float, before: NodeFacts | None, since: float | None = None) -> None:
-        """Update a node's capacity.
+    def _renew_pods(self, node: TrackedNode, at: float, written: float | None) -> None:
+        for uid in tuple(node.pods):
+            self._renew(self._pods[uid], at, written)
+
+    def _renew_node(self, node: TrackedNode, at: float, before: NodeFacts | None, since: float | None = None) -> bool:
+        """Update a node's capacity; return True if it had no GPUs before.
 
         :param since: when a pod began to hold GPUs: the GPUs existed by then.
         """
@@ -324,11 +325,11 @@ class OpenIntervals:
                 start = self._begin(facts, at) if since is None else min(since, self._begin(facts, at))
                 node.open = Capacity(facts.name, facts.model, gpus, state, start, None)
                 self._note_capacity(node.open, node.open.start)
-            return
+            return node.open is not None
         known = node.open
         now = known._replace(model=facts.model, gpus=gpus, state=self._state(node, facts))
         if now == known:
-            return
+            return False
         if since is not None and gpus > known.gpus:
             at = since
         turned = before is not None and before.ready_changed != facts.ready_changed
@@ -341,6 +342,7 @@ class OpenIntervals:
         node.open = now._replace(start=moment) if gpus else None
         if node.open is not None:
             self._note_capacity(node.open, moment)
+        return False
 
     def _begin(self, facts: NodeFacts, at: float) -> float:
         """Return since when a node has its GPUs: its creation if it was not watched before, else the latest possible
@@ -388,10 +390,6 @@ class OpenIntervals:
     def _note_capacity(self, capacity: Capacity, since: float) -> None:
         self._capacities[capacity.node, capacity.start] = capacity
         self._since = since if self._since is None else min(self._since, since)
-
-
-def _texts(values: Mapping[str, str]) -> Texts:
-    return tuple(sorted(values.items()))
 
 
 def _earlier(one: float | None, other: float | None) -> float | None:

@@ -21,6 +21,11 @@ class Belonging(NamedTuple):
     written: float | None = None
     certain: bool = True
 
+    @classmethod
+    def of(cls, holding: Holding) -> Belonging:
+        """Return the workload of a holding as it was recorded."""
+        return cls(holding.workload, tuple(sorted(holding.labels.items())), tuple(sorted(holding.annotations.items())))
+
 
 class Dated(Protocol):
     """An object with the time of its last write."""
