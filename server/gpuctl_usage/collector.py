@@ -129,7 +129,9 @@ class Collector:
         self._clock.compare()
         self._site.roller.begin(self._clock.now())
         self._site.days.begin(self._clock.now())
-        self._intervals.restore(database.open_holdings(cluster), database.open_capacities(cluster))
+        self._intervals.restore(
+            database.open_holdings(cluster), database.open_capacities(cluster), database.capacity_ends(cluster)
+        )
         self._open_quotas.restore(database.open_quotas(cluster))
         self._read_devices()
         LOG.info("collecting usage", extra={"database": database.name, "server": self._site.session.server})

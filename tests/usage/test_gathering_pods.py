@@ -628,6 +628,18 @@ def test_deleted_node_ends_its_holdings() -> None:
     assert [(item.start, item.end) for item in changes.capacities] == [(T0 + 70, None)]
 
 
+def test_capacities_of_a_returned_node_do_not_overlap() -> None:
+    """Its creation has whole seconds, its deletion is dated when it was received."""
+    intervals = intervals_of_one_node()
+    intervals.drop_node("n1", T0 + 50.7)
+    intervals.put_node(node(written=T0 + 50), T0 + 51)
+    assert [item.start for item in intervals.open_capacities()] == [T0 + 50.7]
+    again = OpenIntervals(WEIGHTS, known_until=T0 + 60)
+    again.restore([], [], {"n1": T0 + 60.5})
+    again.put_node(node(), T0 + 90)
+    assert [item.start for item in again.open_capacities()] == [T0 + 60.5]
+
+
 def test_capacity_states_of_a_node() -> None:
     cases = {
         CapacityState.READY: node(),

@@ -15,7 +15,14 @@ from collections.abc import Iterable, Mapping
 from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
 from gpuctl_usage.gathering.object_facts import NamespaceFacts, NodeFacts, PodFacts
-from gpuctl_usage.gathering.tracked_objects import Belonging, Changes, TrackedNode, TrackedPod, change_time
+from gpuctl_usage.gathering.tracked_objects import (
+    Belonging,
+    ChangeRecorder,
+    Changes,
+    TrackedNode,
+    TrackedPod,
+    change_time,
+)
 
 _SPLIT_FIELDS = ("workload", "node", "gpus", "model", "labels", "annotations")
 """Fields of a holding whose change ends it and begins a new one."""
@@ -37,13 +44,19 @@ class OpenIntervals:
         self._pods: dict[str, TrackedPod] = {}
         self._nodes: dict[str, TrackedNode] = {}
         self._namespaces: dict[str, NamespaceFacts] = {}
-        self._holdings: dict[tuple[str, float], Holding] = {}
-        self._capacities: dict[tuple[str, float], Capacity] = {}
-        self._since: float | None = None
+        self._changes = ChangeRecorder()
         self._devices: Mapping[str, float] = {}
 
-    def restore(self, holdings: Iterable[Holding], capacities: Iterable[Capacity]) -> None:
-        """Load the intervals that were open when an earlier collector ended."""
+    def restore(
+        self,
+        holdings: Iterable[Holding],
+        capacities: Iterable[Capacity],
+        capacity_ends: Mapping[str, float] | None = None,
+    ) -> None:
+        """Load the intervals that were open when an earlier collector ended, and when the last closed capacity of each
+        node ended.
+        """
+        self._changes.capacity_ends.update(capacity_ends or {})
         for holding in holdings:
             self._pods[holding.pod_uid] = TrackedPod(open=holding, node=holding.node)
             self._nodes.setdefault(holding.node, TrackedNode()).pods.add(holding.pod_uid)
@@ -98,7 +111,7 @@ class OpenIntervals:
                 self._end(pod, at, ending)
             pod.not_before = at
         if node.open is not None:
-            self._note_capacity(node.open._replace(end=max(at, node.open.start)), at)
+            self._changes.put_capacity(node.open._replace(end=max(at, node.open.start)), at)
         node.open = node.facts = None
         if not node.pods:
             del self._nodes[name]
@@ -157,9 +170,7 @@ class OpenIntervals:
 
     def take(self) -> Changes:
         """Return the changes since the last call."""
-        changes = Changes(list(self._holdings.values()), list(self._capacities.values()), self._since)
-        self._holdings, self._capacities, self._since = {}, {}, None
-        return changes
+        return self._changes.take()
 
     def _belong(self, pod: TrackedPod, belonging: Belonging) -> None:
         if pod.belonging is None and pod.open is not None:
@@ -209,7 +220,7 @@ class OpenIntervals:
             pod.over = True
         elif now != before:
             only_started = before is not None and now == before._replace(started=now.started)
-            self._note(now, max(now.started or 0.0, now.start) if only_started else now.start)
+            self._changes.put_holding(now, max(now.started or 0.0, now.start) if only_started else now.start)
         if node.facts.allocatable < node.facts.capacity or facts.by_claim:
             self._renew_node(node, at, node.facts, now.start)
 
@@ -248,7 +259,7 @@ class OpenIntervals:
         if before.started is None and now.started is not None and now.started < moment:
             # The start time became known together with the change, for example after an outage.
             since, ended = max(now.started, before.start), ended._replace(started=now.started)
-        self._note(ended, since)
+        self._changes.put_holding(ended, since)
         return now._replace(start=moment)
 
     def _time_of_change(self, start: float, at: float, written: float | None) -> float:
@@ -291,7 +302,7 @@ class OpenIntervals:
     def _end(self, pod: TrackedPod, at: float, ending: EndReason) -> None:
         assert pod.open is not None
         end = max(at, pod.open.start)
-        self._note(pod.open._replace(end=end, ending=ending), end)
+        self._changes.put_holding(pod.open._replace(end=end, ending=ending), end)
         pod.open = None
 
     def _leave(self, name: str, uid: str, at: float) -> None:
@@ -323,8 +334,10 @@ class OpenIntervals:
             if gpus:
                 state = self._state(node, facts)
                 start = self._begin(facts, at) if since is None else min(since, self._begin(facts, at))
+                # Times of the API server have whole seconds, and its GPUs may have been gone while a pod held them.
+                start = max(start, self._changes.capacity_ends.get(facts.name, start))
                 node.open = Capacity(facts.name, facts.model, gpus, state, start, None)
-                self._note_capacity(node.open, node.open.start)
+                self._changes.put_capacity(node.open, node.open.start)
             return node.open is not None
         known = node.open
         now = known._replace(model=facts.model, gpus=gpus, state=self._state(node, facts))
@@ -338,10 +351,10 @@ class OpenIntervals:
         )
         moment = self._time_of_change(known.start, at, written)
         if moment > known.start or not gpus:
-            self._note_capacity(known._replace(end=moment), moment)
+            self._changes.put_capacity(known._replace(end=moment), moment)
         node.open = now._replace(start=moment) if gpus else None
         if node.open is not None:
-            self._note_capacity(node.open, moment)
+            self._changes.put_capacity(node.open, moment)
         return False
 
     def _begin(self, facts: NodeFacts, at: float) -> float:
@@ -382,14 +395,6 @@ class OpenIntervals:
         namespace = self._namespaces.get(facts.namespace)
         parts = (namespace, facts, belonging)
         return {key: value for part in parts if part is not None for key, value in getattr(part, name)}
-
-    def _note(self, holding: Holding, since: float) -> None:
-        self._holdings[holding.pod_uid, holding.start] = holding
-        self._since = since if self._since is None else min(self._since, since)
-
-    def _note_capacity(self, capacity: Capacity, since: float) -> None:
-        self._capacities[capacity.node, capacity.start] = capacity
-        self._since = since if self._since is None else min(self._since, since)
 
 
 def _earlier(one: float | None, other: float | None) -> float | None:

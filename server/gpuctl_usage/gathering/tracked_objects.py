@@ -42,6 +42,37 @@ class Changes(NamedTuple):
     since: float | None
 
 
+class ChangeRecorder:
+    """Collects changes until they are taken.
+
+    :ivar capacity_ends: when the last closed capacity of each node ended.
+    """
+
+    def __init__(self) -> None:
+        self.capacity_ends: dict[str, float] = {}
+        self._holdings: dict[tuple[str, float], Holding] = {}
+        self._capacities: dict[tuple[str, float], Capacity] = {}
+        self._since: float | None = None
+
+    def put_holding(self, holding: Holding, since: float) -> None:
+        """Record a holding that changed. ``since``: the earliest time that the change affects."""
+        self._holdings[holding.pod_uid, holding.start] = holding
+        self._since = since if self._since is None else min(self._since, since)
+
+    def put_capacity(self, capacity: Capacity, since: float) -> None:
+        """Record a capacity that changed, as :meth:`put_holding`."""
+        self._capacities[capacity.node, capacity.start] = capacity
+        if capacity.end is not None:
+            self.capacity_ends[capacity.node] = capacity.end
+        self._since = since if self._since is None else min(self._since, since)
+
+    def take(self) -> Changes:
+        """Return the changes since the last call."""
+        changes = Changes(list(self._holdings.values()), list(self._capacities.values()), self._since)
+        self._holdings, self._capacities, self._since = {}, {}, None
+        return changes
+
+
 @dataclass
 class TrackedPod:
     """A pod with its open holding.

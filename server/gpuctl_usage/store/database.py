@@ -224,6 +224,11 @@ class Database:
         with self.reading() as connection:
             return intervals.read_capacities(connection, cluster, intervals.open_ones(connection, capacities))
 
+    def capacity_ends(self, cluster: int) -> dict[str, float]:
+        """Return when the last closed capacity of each node ended."""
+        with self.reading() as connection:
+            return intervals.capacity_ends(connection, cluster)
+
     def open_quotas(self, cluster: int) -> list[GpuQuota]:
         """Return the quotas in force."""
         with self.reading() as connection:

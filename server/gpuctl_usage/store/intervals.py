@@ -191,6 +191,17 @@ def read_capacities(connection: Connection, cluster: int, which: ColumnElement[b
     ]
 
 
+def capacity_ends(connection: Connection, cluster: int) -> dict[str, float]:
+    """Return when the last closed capacity of each node ended."""
+    statement = (
+        select(groups.c.value, func.max(capacities.c.ended).label("ended"))
+        .join(groups, groups.c.id == capacities.c.node_id)
+        .where(capacities.c.cluster_id == cluster, capacities.c.ended.is_not(None))
+        .group_by(groups.c.value)
+    )
+    return {row.value: row.ended for row in connection.execute(statement)}
+
+
 def read_quotas(connection: Connection, cluster: int, which: ColumnElement[bool]) -> list[GpuQuota]:
     """Return quotas, ordered by namespace and start."""
     statement = (
