@@ -29,6 +29,8 @@ _RENDEZVOUS = "pytorchjob-port"
 """The name of the port that the operator gives to the program as MASTER_PORT."""
 _FIXED_NODES = r"--nnodes(?:=|[\"']?[\s,]+(?:-[ \t]+)?[\"']?)(\d+)(?![\d:])"
 """An option of torchrun with one number of nodes, in text of YAML."""
+_FIXED_LAUNCHERS = r"(?<![\w./-])(accelerate|deepspeed|mpirun|mpiexec|horovodrun|llamafactory-cli)(?![\w.:/@=-])"
+"""A launcher that no rendezvous of torchrun makes elastic, in text of YAML."""
 _PORTS = r"ports"
 _LAUNCHERS = r"(?:\S*/)?(?:mpirun|mpiexec|horovodrun)\Z"
 _BY_LAUNCHER = "each node runs it: with a runtime of MPI the launcher alone does"
@@ -111,8 +113,12 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
 def _elastic_nodes(tree: SourceTree, draft: Draft, nodes: int) -> bool:
     """Take the range of nodes of an elastic training. Return True if there is one."""
     least, most = (whole_number(tree.text((*_ELASTIC, name))) for name in ("minReplicas", "maxReplicas"))
-    if fixed := re.search(_FIXED_NODES, tree.written((*_REPLICAS, "Worker", "template"))):
+    text = tree.written((*_REPLICAS, "Worker", "template"))
+    if fixed := re.search(_FIXED_NODES, text):
         tree.dropped(_ELASTIC, f"`--nnodes {fixed[1]}` of the program fixes the number of nodes")
+        return False
+    if "torchrun" not in text and (launcher := re.search(_FIXED_LAUNCHERS, text)):
+        tree.dropped(_ELASTIC, f"`{launcher[1]}` starts a fixed number of nodes")
         return False
     if not least or most is None or not least <= nodes <= most or least == most:
         return False
