@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ VOLUME_FIELDS = ("volumeMounts", "volumeDevices")
 _MOUNT_KEYS = {"name", "mountPath", "readOnly", "subPath"}
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
 _SHM = "resources.shm"
+_FILE = r"\.[a-z]{1,4}\Z|/(?:localtime|timezone|hosts|hostname|machine-id|passwd|group)\Z"
+"""End of the path of a file: manifests need no type for one."""
 _HOST_TYPES = ("Directory", "DirectoryOrCreate", "File", "FileOrCreate")
 
 
@@ -155,6 +158,9 @@ def _mount(tree: SourceTree, draft: Draft, mount: dict[str, Any], volume: Path, 
         entry = {"path": host["path"], **({"mountPath": target} if target != host["path"] else {}), **extra}
         if host.get("type"):
             entry["type"] = host["type"]
+        elif re.search(_FILE, host["path"]) is not None:
+            entry["type"] = "File"
+            tree.changed(volume, "storage.workdirs", "its name is that of a file, and without a type it is a directory")
     elif isinstance(nfs, dict) and {"server", "path"} <= set(nfs):
         entry = {"path": target, "nfs": {"server": nfs["server"], "path": nfs["path"]}, **extra}
     elif isinstance(scratch, dict) and scratch.get("medium", "") in ("", "Memory"):
