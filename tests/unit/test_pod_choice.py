@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gpuctl.kube.api_errors import NotThere
+from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.label_names import GROUP_INDEX, LEADER_WORKER_SET_NAME, WORKER_INDEX
+from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.jobs.job_objects import Identity, Job
-from gpuctl.reading.jobs.pod_selection import select_pods
+from gpuctl.reading.jobs.pod_selection import NoPodRunning, running_pod, select_pods
 
 JOB_NAME, INDEX = "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index"
 
@@ -103,3 +105,33 @@ def test_no_matching_pod_or_several_is_an_error(pods: list[Object], text: str, m
         select_pods(Job(Identity("ml", "two", "training"), None, pods), text)
     assert raised.value.message == message
     assert (raised.value.hint or "").startswith(hint)
+
+
+def two_containers(main: Object, sidecar: Object, **metadata: str) -> Job:
+    """Return a job whose pod has two containers in these states."""
+    states = [{"name": "main", "state": main}, {"name": "shipper", "state": sidecar}]
+    pod = {
+        "metadata": {"name": "two-0", "namespace": "ml", **metadata},
+        "spec": {"containers": [{"name": "main"}, {"name": "shipper"}]},
+        "status": {"phase": "Running", "containerStatuses": states},
+    }
+    return Job(Identity("ml", "two", "training"), None, [pod])
+
+
+RUNNING, CRASHED = {"running": {}}, {"waiting": {"reason": "CrashLoopBackOff"}}
+
+
+def test_pod_runs_while_a_sidecar_crashes() -> None:
+    """`exec` into the program of the job works, as `kubectl exec` does."""
+    job = two_containers(RUNNING, CRASHED)
+    assert running_pod(job, None, records(Settings())) == (job.pods[0], 1)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [two_containers(CRASHED, RUNNING), two_containers(RUNNING, CRASHED, deletionTimestamp="2026-01-31T08:00:00Z")],
+    ids=["its own container crashes", "it is being deleted"],
+)
+def test_pod_does_not_run(job: Job) -> None:
+    with pytest.raises(NoPodRunning, match="pod two-0 of training/two does not run"):
+        running_pod(job, None, records(Settings()))

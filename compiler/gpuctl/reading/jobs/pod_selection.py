@@ -34,7 +34,7 @@ def running_pod(job: Job, text: str | None, keys: Records, *, ready: bool = Fals
     pods = select_pods(job, text)
     title = job.identity.title
     why = JobHint("why", job.identity.name, job.identity.namespace)
-    running = [pod for pod in pods if pod_status(pod).phase == "running" and _has_started(pod)]
+    running = list(filter(_runs, pods))
     if running:
         running.sort(key=lambda pod: _preference(pod, ready=ready))
         return running[0], len(running)
@@ -140,9 +140,14 @@ def select_container(pod: Object, name: str | None) -> str:
     return name
 
 
-def _has_started(pod: Object) -> bool:
-    states = (pod.get("status") or {}).get("containerStatuses") or []
-    return any("running" in (item.get("state") or {}) for item in states)
+def _runs(pod: Object) -> bool:
+    """Return True if a pod runs, or at least its own container while another one fails, such as a sidecar."""
+    status = pod.get("status") or {}
+    states = {item["name"]: item.get("state") or {} for item in status.get("containerStatuses") or []}
+    if pod_status(pod).phase == "running":
+        return any("running" in state for state in states.values())
+    lasts = status.get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
+    return lasts and "running" in states.get(select_container(pod, None), {})
 
 
 def _preference(pod: Object, *, ready: bool) -> tuple[bool, bool, list[tuple[int, str]]]:
