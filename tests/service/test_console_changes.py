@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gpuctl.usecases.documents.change_options import LONGEST_BY_SERVICE
 from support.browser import Visit, visiting
 from support.cluster_tools import Place, inference, outcome, pool_node, training
 from support.served import Served
@@ -66,12 +67,21 @@ def test_pause_shows_its_plan_and_its_command_resumes(visit: Visit, place: Place
     # The focus is where it was.
     page.locator("button:focus", has_text="Pause").wait_for()
     assert served.get("/jobs/train", namespace=place.namespace)["status"] == "running"
+    page.evaluate(
+        """() => {
+            const timeout = AbortSignal.timeout;
+            window.limits = [];
+            AbortSignal.timeout = (time) => timeout.call(AbortSignal, window.limits[window.limits.push(time) - 1]);
+        }"""
+    )
     plan_of(page, "Pause")
     held: list[Any] = []
     page.route("**/jobs/pause?*", lambda route: held.append(route))
     page.locator("dialog .buttons button").nth(1).click()
     # A change that has been sent cannot be cancelled.
     page.get_by_role("button", name="Close", exact=True).wait_for()
+    # The service saves checkpoints, and waits for the end of pods.
+    assert max(page.evaluate("window.limits")) > 1000 * LONGEST_BY_SERVICE
     held[0].continue_()
     page.locator("dialog").get_by_text("Done.").wait_for()
     page.get_by_role("button", name="Close", exact=True).click()

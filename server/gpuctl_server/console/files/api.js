@@ -6,6 +6,8 @@ import { signal } from "./vendor/signals.js";
 const BASE = "api/v1";
 const SESSION = "console/session";
 const PATIENCE = 60_000;
+/** The service carries out a change for at most ten minutes: checkpoints are saved, and pods end. */
+const PATIENCE_OF_CHANGES = 660_000;
 /** The service sends something at least every 15 s of a stream: after this time without, its connection is broken. */
 const SILENCE = 45_000;
 /** Difference between the clocks of the browser and the service that is not corrected, ms: answers take their time. */
@@ -54,12 +56,15 @@ export class ApiError extends Error {
  * Send a request and return its JSON.
  * @param {string} method
  * @param {string} path below /api/v1
- * @param {{query?: Record<string, unknown>, body?: unknown, signal?: AbortSignal}} [options]
+ * @param {{query?: Record<string, unknown>, body?: unknown, signal?: AbortSignal, patience?: number}} [options] `patience`: time for the answer, ms
  * @returns {Promise<any>}
  */
-export async function call(method, path, { query = {}, body, signal: ended } = {}) {
-  return sent(method, urlOf(path, query), body, ended);
+export async function call(method, path, { query = {}, body, signal: ended, patience } = {}) {
+  return sent(method, urlOf(path, query), body, ended, patience);
 }
+
+/** Send a change, or the dry run of one. @param {string} path @param {boolean} dryRun @param {Record<string, unknown>} query @param {unknown} body */
+export const sendChange = (path, dryRun, query, body) => call("POST", path, { query: { ...query, dryRun: dryRun || "" }, body, patience: dryRun ? PATIENCE : PATIENCE_OF_CHANGES });
 
 /** @param {string} path @param {Record<string, unknown>} [query] @param {AbortSignal} [ended] */
 export const get = (path, query, ended) => call("GET", path, { query, signal: ended });
@@ -126,11 +131,11 @@ function urlOf(path, query) {
 }
 
 /**
- * @param {string} method @param {string} url @param {unknown} body @param {AbortSignal} [ended]
+ * @param {string} method @param {string} url @param {unknown} body @param {AbortSignal} [ended] @param {number} [patience]
  * @returns {Promise<any>}
  */
-async function sent(method, url, body, ended) {
-  const text = await received(method, url, body, ended, REFUSALS);
+async function sent(method, url, body, ended, patience) {
+  const text = await received(method, url, body, ended, REFUSALS, patience);
   return unrefused(text ? parsed(text) : null);
 }
 
@@ -151,29 +156,29 @@ function parsed(text) {
 }
 
 /**
- * @param {string} method @param {string} url @param {unknown} body @param {AbortSignal} [ended] @param {Record<string, string>} [more] headers
+ * @param {string} method @param {string} url @param {unknown} body @param {AbortSignal} [ended] @param {Record<string, string>} [more] headers @param {number} [patience]
  * @returns {Promise<string>}
  */
-async function received(method, url, body, ended, more) {
-  const limit = AbortSignal.timeout(PATIENCE);
+async function received(method, url, body, ended, more, patience = PATIENCE) {
+  const limit = AbortSignal.timeout(patience);
   const either = ended ? AbortSignal.any([ended, limit]) : limit;
-  const response = await opened(method, url, body, either, more);
-  return response.text().catch((error) => { throw unanswered(error, either); });
+  const response = await opened(method, url, body, either, more, patience);
+  return response.text().catch((error) => { throw unanswered(error, either, patience); });
 }
 
-/** Return the error of a request without an answer; that of a page that has ended its request as it is. @param {any} error @param {AbortSignal} ended */
-function unanswered(error, ended) {
+/** Return the error of a request without an answer; that of a page that has ended its request as it is. @param {any} error @param {AbortSignal} ended @param {number} patience */
+function unanswered(error, ended, patience) {
   if (ended.aborted && ended.reason?.name !== "TimeoutError") return error;
-  const message = ended.aborted ? t("The service has not answered within {count} s.", { count: PATIENCE / 1000 }) : t("The service cannot be reached.");
+  const message = ended.aborted ? t("The service has not answered within {count} s.", { count: patience / 1000 }) : t("The service cannot be reached.");
   return new ApiError(0, { error: t("No answer"), message });
 }
 
 /**
  * Send a request, and return its answer once that has begun.
- * @param {string} method @param {string} url @param {unknown} body @param {AbortSignal} ended @param {Record<string, string>} [more] headers
+ * @param {string} method @param {string} url @param {unknown} body @param {AbortSignal} ended @param {Record<string, string>} [more] headers @param {number} [patience]
  * @returns {Promise<Response>}
  */
-async function opened(method, url, body, ended, more) {
+async function opened(method, url, body, ended, more, patience = PATIENCE) {
   /** @type {Record<string, string>} */
   const headers = { Accept: "application/json", "Accept-Language": language.value, ...more };
   if (url !== SESSION && leaving) {
@@ -196,7 +201,7 @@ async function opened(method, url, body, ended, more) {
     });
     setClockLead(response);
   } catch (error) {
-    throw unanswered(error, ended);
+    throw unanswered(error, ended, patience);
   }
   if (!response.ok) {
     const text = await response.text().catch(() => "");

@@ -1,5 +1,5 @@
 /** The actions of a job: pause, resume, run again, roll back, delete. */
-import { call } from "../api.js";
+import { sendChange } from "../api.js";
 import { useRight } from "../load.js";
 import { Lacking, html, quoted } from "../parts.js";
 import { ChangeDialog } from "../plan.js";
@@ -32,10 +32,7 @@ export function JobActions({ job, onDone }) {
   if (!updates.allowed && !deletes.allowed && !failed) return html`<span class="quiet">${updates.message}</span>`;
   const known = actions().filter((action) => action.shown(job) && (action.name === "delete" ? deletes : updates).allowed);
   const run = (/** @type {boolean} */ dryRun, /** @type {string[]} */ confirmed, /** @type {boolean} */ queue) =>
-    call("POST", `/jobs/${open?.name}`, {
-      query: { namespace: job.namespace, dryRun: dryRun || "", queue: queue || "" },
-      body: { names: [job.jobId], confirmed },
-    });
+    sendChange(`/jobs/${open?.name}`, dryRun, { namespace: job.namespace, queue: queue || "" }, { names: [job.jobId], confirmed });
   return html`${failed && html`<${Lacking} what=${t("Your rights")} loaded=${failed.loaded} />`}
     ${known.map((action) => html`<button class=${action.danger ? "danger" : ""} onClick=${() => setOpen(action)}>${action.title}</button>`)}
     ${open &&
@@ -59,10 +56,7 @@ function commandLine(name, job) {
 /** Rolling back to a version. @param {{job: any, revision: number, onClose: () => void, onDone: () => void}} props */
 export function RollBack({ job, revision, onClose, onDone }) {
   const run = (/** @type {boolean} */ dryRun, /** @type {string[]} */ confirmed, /** @type {boolean} */ queue) =>
-    call("POST", `/jobs/${encodeURIComponent(job.jobId)}/rollback`, {
-      query: { namespace: job.namespace, to: revision, dryRun: dryRun || "", queue: queue || "" },
-      body: { confirmed },
-    });
+    sendChange(`/jobs/${encodeURIComponent(job.jobId)}/rollback`, dryRun, { namespace: job.namespace, to: revision, queue: queue || "" }, { confirmed });
   return html`<${ChangeDialog}
     title=${t("Roll back {name} to version {revision}", { name: `${job.namespace}/${job.name}`, revision })}
     label=${t("Roll back")}

@@ -1,5 +1,5 @@
 /** A new job from a form or YAML: diagnostics at their lines, whether it fits, the plan, then apply. */
-import { call, listIfAllowed, session } from "../api.js";
+import { call, listIfAllowed, sendChange, session } from "../api.js";
 import { draft, dropDraft, keepDraft } from "../document/draft.js";
 import { Editor } from "../document/editor.js";
 import { DocumentForm } from "../document/form.js";
@@ -83,7 +83,7 @@ export default function New() {
   if (may && !may.allowed) return html`<${Heading} title=${t("New job")} /><${Withheld} right=${may} />`;
   const show = (/** @type {any} */ item) => control.current?.select(rangesOf(text, [item])[0]);
   const run = (/** @type {boolean} */ dryRun, /** @type {string[]} */ confirmed, /** @type {boolean} */ queue) =>
-    call("POST", "/apply", { query: { dryRun: dryRun || "", queue: queue || "" }, body: body({ confirmed }) });
+    sendChange("/apply", dryRun, { queue: queue || "" }, body({ confirmed }));
   const applied = () => {
     // The dialog can be closed before: what was written since then is not applied.
     if (draft.value && draft.value.text !== text) return;
