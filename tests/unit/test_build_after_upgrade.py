@@ -15,6 +15,7 @@ from gpuctl.compilation import compile
 from gpuctl.frontend.source import Source
 from gpuctl.gitops.manifest import MANIFEST, digest
 from gpuctl.language.platform_document import PlatformDocument
+from gpuctl.objects import hashed_names
 from support.repositories import Outcome, Repository, training
 
 BUILD = ("build", "jobs", "-o", "rendered", "--gitops", "argocd")
@@ -104,6 +105,17 @@ def test_upgrade_keeps_trainings_rendered_at_the_base(
     assert workload_file(repository, "a").name not in {Path(path).name for path in before}
     # Manifests that were rendered again pass the same check.
     assert run_check(repository, *options, "--base", base).out == "rendered is up to date\n"
+
+
+def test_upgrade_that_changes_only_the_hash_is_the_reason(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.write("jobs/a.yaml", training("a", resources=", queue: team"))
+    with monkeypatch.context() as before:
+        before.setattr(hashed_names, "fixed_labels", lambda workload: {})
+        build_and_commit(repository)
+    anew = repository.gpuctl(*BUILD, "--relower")
+    assert "starts anew: training a in nlp: rendered differently by this version of gpuctl\n" in anew.out
 
 
 @pytest.mark.parametrize("number", [1, 5])

@@ -132,7 +132,10 @@ def _fields(before: Object, after: Object) -> str:
     kept = {f"spec.{field}" for field in changeable_fields(after)}
     paths = [change.path for change in value_changes(before.get("spec"), after.get("spec"), "spec")]
     paths += [change.path for change in value_changes(fixed_labels(before), fixed_labels(after), "metadata.labels")]
-    return _shown([path for path in paths if path not in kept]) or "its name has a hash now"
+    was_hashed = unhashed_name(before) != before["metadata"]["name"]
+    return _shown([path for path in paths if path not in kept]) or (
+        RELOWERED if was_hashed else "its name has a hash now"
+    )
 
 
 def _shown(paths: Iterable[str]) -> str:
