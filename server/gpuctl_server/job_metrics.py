@@ -6,10 +6,12 @@ import math
 import time
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from fractions import Fraction
 from typing import Any
 
 from gpuctl.api.job_detail_answers import JobMetrics
 from gpuctl.language.sentences import say
+from gpuctl.objects.quantities import format_number
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.metric_queries import DEFAULTS, NO_SERIES, MetricQuery
@@ -151,7 +153,7 @@ def _now(
 
 
 def _formatted(query: MetricQuery, value: float | None) -> str | None:
-    return None if value is None else query.text.replace("{value}", f"{_rounded(value):g}")
+    return None if value is None else query.text.replace("{value}", format_number(Fraction(value)))
 
 
 def _rounded(value: float | None) -> float | None:

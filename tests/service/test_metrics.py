@@ -165,7 +165,7 @@ def test_job_details_show_current_metrics(
             labelled("DCGM_FI_DEV_FB_USED", used * 1024, **names),
             labelled("DCGM_FI_DEV_FB_TOTAL", 80 * 1024, **names),
         ]
-    exporter.lines.append(labelled("tokens", 245, pod=pod))
+    exporter.lines.append(labelled("tokens", 1234567.5, pod=pod))
     queries = {
         "throughput": {"query": 'sum(tokens{pod=~"$pods"})', "text": "{value} tokens/sec"},
         "networkLatency": {"query": 'avg(latency{pod=~"$pods"})'},
@@ -179,14 +179,14 @@ def test_job_details_show_current_metrics(
             "gpuUtilization": 89.2,
             "memoryUsage": "68Gi/80Gi",
             "networkLatency": None,
-            "throughput": "245 tokens/sec",
+            "throughput": "1234567.5 tokens/sec",
         }
         own.until("/jobs/train", lambda value: value["metrics"] == measured, namespace=place.namespace)
         path = "/jobs/train/metrics"
         # There is one point every 15 s since the start of the job.
         found = own.until(path, lambda value: value["throughput"], namespace=place.namespace, metric="throughput")
         points = found["throughput"]
-        assert {point["value"] for point in points} == {245}
+        assert {point["value"] for point in points} == {1234567.5}
         several = own.get(path, status=503, namespace=place.namespace, metric="twice")
         assert "its query returns 2 series" in several["message"]
 
