@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from gpuctl.frontend.platform_restrictions import NO_DEVICES, RESERVED_ENV, VISIBLE_DEVICES
@@ -33,6 +34,11 @@ def take_variable(draft: Draft, name: str, value: Any, line: int) -> TakenVariab
         draft.set("job.master_port", port, line)
         return TakenVariable("job.master_port")
     return TakenVariable(None, f"gpuctl sets `{name}`, and documents cannot: this value is not used")
+
+
+def refers_to(value: Any, names: Collection[str]) -> bool:
+    """Return True if a value contains one of these variables, as ``$(NAME)``: it has to come after them."""
+    return isinstance(value, str) and any(f"$({name})" in value for name in names)
 
 
 def is_set_by_gpuctl(draft: Draft, name: str) -> bool:

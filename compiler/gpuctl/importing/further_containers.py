@@ -6,7 +6,7 @@ from typing import Any
 
 from gpuctl.importing.carried_fields import SET_BY_GPUCTL, PodPatch
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.environment_variables import CARDS, shows_cards, source_of_variable
+from gpuctl.importing.environment_variables import CARDS, refers_to, shows_cards, source_of_variable
 from gpuctl.importing.manifest_volumes import VOLUME_FIELDS, PodVolumes
 from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.language.names import MAIN_CONTAINER
@@ -58,19 +58,23 @@ def _container(tree: SourceTree, path: Path, field: str, volumes: PodVolumes, dr
 
 
 def _variables(tree: SourceTree, path: Path, field: str, entry: dict[str, Any], patch: PodPatch) -> None:
+    carried: list[str] = []
     for index in range(tree.items((*path, "env"))):
         variable: Path = (*path, "env", index)
         name = tree.text((*variable, "name"))
         source = source_of_variable(tree, (*variable, "valueFrom"))
+        value = source or tree.get((*variable, "value")) or ""
         if name is None:
             continue
         if shows_cards(name, source or tree.text((*variable, "value"))):
             tree.dropped(variable, CARDS)
             continue
-        if source is None and tree.node((*variable, "valueFrom")) is not None:
+        is_carried = source is None and tree.node((*variable, "valueFrom")) is not None
+        if is_carried or refers_to(value, carried):
             patch.of_container(variable, "env", [tree.typed(variable)], str(entry.get("name", "")))
+            carried.append(name)
             continue
-        entry.setdefault("env", {})[name] = source or tree.get((*variable, "value")) or ""
+        entry.setdefault("env", {})[name] = value
         tree.mapped(variable, f"{field}[].env")
 
 

@@ -12,7 +12,7 @@ from gpuctl.importing.card_resources import CardKind, card_kinds, set_card_kind
 from gpuctl.importing.carried_fields import PATCHED, SET_BY_GPUCTL, PodPatch
 from gpuctl.importing.container_ports import container_ports, with_port_numbers
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.environment_variables import is_set_by_gpuctl, source_of_variable, take_variable
+from gpuctl.importing.environment_variables import is_set_by_gpuctl, refers_to, source_of_variable, take_variable
 from gpuctl.importing.field_values import short_duration, whole_number
 from gpuctl.importing.further_containers import HELPER_CALLED_MAIN, take_further_containers
 from gpuctl.importing.import_values import Given, Missing
@@ -151,6 +151,7 @@ class PodFields:
 
     def _variables(self, container: Path) -> None:
         tree, base = self.tree, (*container, "env")
+        carried: list[str] = []
         for index in range(tree.items(base)):
             path = (*base, index)
             name, value = tree.text((*path, "name")), tree.get((*path, "value"))
@@ -158,8 +159,10 @@ class PodFields:
                 continue
             if found := source_of_variable(tree, (*path, "valueFrom")):
                 value = found
-            elif tree.node((*path, "valueFrom")) is not None and not is_set_by_gpuctl(self.draft, name):
+            is_carried = tree.node((*path, "valueFrom")) is not None and not found
+            if (is_carried or refers_to(value, carried)) and not is_set_by_gpuctl(self.draft, name):
                 self.patch.of_container(path, "env", [tree.typed(path)])
+                carried.append(name)
                 continue
             known = (self.draft.get("environment.env") or {}).get(name)
             field, note = take_variable(self.draft, name, "" if value is None else value, tree.line(path))
