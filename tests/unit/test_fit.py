@@ -343,6 +343,12 @@ def test_autoscaler_keeps_zero_replicas() -> None:
     assert answer(cluster([node("a")]), service_of(4, replicas=0), autoscaler(2)).demand.pods == 0
 
 
+def test_workload_without_pods_fits_whatever_is_unknown() -> None:
+    """No node reports GPUs: that is unknown for a service with pods only."""
+    verdicts = [answer(cluster([]), service_of(4, replicas=number)).verdict for number in (0, 1)]
+    assert verdicts == ["fits", "unknown"]
+
+
 def test_autoscaler_applies_to_stateful_sets() -> None:
     pods = {**service_of(4, replicas=1), "kind": "StatefulSet"}
     assert answer(cluster([node("a")]), pods, autoscaler(2, kind="StatefulSet")).demand.pods == 2

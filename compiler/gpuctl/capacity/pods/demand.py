@@ -292,9 +292,9 @@ def _demand(
         if count:
             seen = {**template, "spec": spec}
             refused.update(dict.fromkeys(refusals(seen, namespace, namespaces[namespace], snapshot)))
-        unknown.update(dict.fromkeys(unknown_reasons(spec, namespace, snapshot, classes, reported)))
-        unknown.update(dict.fromkeys(devices.unknown_reasons(spec, namespace)))
-        uncounted.update(dict.fromkeys(devices.uncounted(spec, namespace)))
+            unknown.update(dict.fromkeys(unknown_reasons(spec, namespace, snapshot, classes, reported)))
+            unknown.update(dict.fromkeys(devices.unknown_reasons(spec, namespace)))
+            uncounted.update(dict.fromkeys(devices.uncounted(spec, namespace)))
         incoming = incoming_pod(spec, labels, obj, context)
         groups.append((PodGroup((number, position), incoming), count))
         charged = charges_of_claims(spec, namespace, snapshot)
