@@ -62,8 +62,22 @@ def test_run_starts_a_job_that_logs_and_wait_mean(place: Place) -> None:
         "nothing is wrong: the next run is at 2028-02-29T02:00:00Z",
     )
     record(place.namespace, "train", "scheduled")
+    _logs_of_an_earlier_run(place, pod)
     place.gpuctl("delete", "job", "train", "--yes")
     place.until(lambda: not place.exists("Job", run) and not place.pods("train"), "the end of the run")
+
+
+def _logs_of_an_earlier_run(place: Place, pod: str) -> None:
+    """A pod that the user names is not taken for one of the newest run."""
+    place.plane.write_log(place.namespace, pod, "of the first run\n")
+    place.gpuctl("run", "train")
+    (second,) = place.until(lambda: place.pods("train").keys() - {pod}, "the pod of the second run")
+    place.plane.write_log(place.namespace, second, "of the second run\n")
+    place.until(lambda: _status(place) == "Running", "the second run")
+    assert place.gpuctl("logs", "train").out == "of the second run\n"
+    for words in (["logs", pod], ["logs", "train", "--pod", pod], ["logs", "-f", pod]):
+        assert place.gpuctl(*words).out == "of the first run\n"
+    assert f"it has {second}\n" in place.gpuctl("logs", "train", "--pod", "zzz", code=1).err
 
 
 @pytest.mark.slow

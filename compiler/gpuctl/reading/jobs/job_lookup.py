@@ -11,7 +11,7 @@ from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.names import is_dns_subdomain, is_label_value
 from gpuctl.language.sentences import Template, clauses, say
 from gpuctl.language.spelling import nearest
-from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
+from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of, labels_of
 from gpuctl.objects.hashed_names import job_of_hashed_name, unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.scheduled_jobs import is_part_of_job, is_run
@@ -204,6 +204,22 @@ def _words(job: Job) -> set[str]:
     """Return the texts that mean a job, each also after its kind."""
     words = {job.identity.name, job.identity.object_name, job_id(job)}
     return words | {f"{job.identity.kind}/{word}" for word in words}
+
+
+def at_run_of(scope: Scope, job: Job, pod: str | None) -> Job:
+    """Return a scheduled job with one run as main object: that of a pod that the user names, else the newest.
+
+    Other jobs are returned unchanged.
+    """
+    newest, name = job.of_newest_run(), (pod or "").rpartition("/")[2]
+    if not job.runs or not is_dns_subdomain(name) or any(own["metadata"]["name"] == name for own in newest.pods):
+        return newest
+    runs = {run["metadata"]["uid"]: run for run in job.runs}
+    for found in Scope(scope.session, job.identity.namespace).all("Pod", fields=f"metadata.name={name}"):
+        run = runs.get((controller_of(found) or {}).get("uid"))
+        if run is not None:
+            return Job(job.identity, run, [found])
+    return newest
 
 
 def workload_of(job: Job) -> Object:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gpuctl.hints import WAIT_FOR_LOG, JobHint
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
-from gpuctl.reading.jobs.job_lookup import find_job
+from gpuctl.reading.jobs.job_lookup import at_run_of, find_job
 from gpuctl.reading.jobs.job_objects import Job
 from gpuctl.reading.jobs.pod_selection import select_container, select_pods
 from gpuctl.reading.logs.log_follower import LogFollower
@@ -92,9 +92,10 @@ class JobLogs:
         self._reader = reader
         self._query = query
         found, named = find_job(reader.scope, name, reader.keys)
-        self.job = found.of_newest_run()
-        self._pods = select_pods(self.job, query.pod or named)
-        self.only: str | None = self._pods[0]["metadata"]["uid"] if query.pod or named else None
+        wanted = query.pod or named
+        self.job = at_run_of(reader.scope, found, wanted)
+        self._pods = select_pods(self.job, wanted)
+        self.only: str | None = self._pods[0]["metadata"]["uid"] if wanted else None
 
     @property
     def pods(self) -> set[str]:
