@@ -104,6 +104,7 @@ def test_empty_result_lists_existing_values(place: Place) -> None:
     )
     assert "Nodes have A100-80G, Ascend910B" in place.anywhere("get", "nodes", "--gpu-type", "h100").err
     assert "did you mean `npu-1`?" in place.anywhere("get", "nodes", "npu1", code=1).err
+    assert "Invalid value for -l" in place.anywhere("get", "nodes", "-l", "!!", code=2).err
     assert place.anywhere("get", "nodes", "--gpu-type", "h100", "-o", "json").value == {"items": [], "total": 0}
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from gpuctl.cli.commands.get.listing import selector_errors
 from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.completion_callbacks import complete_job, complete_pool
 from gpuctl.cli.options.reading_options import (
@@ -22,7 +23,7 @@ from gpuctl.cli.options.reading_options import (
 from gpuctl.cli.options.sweep_option import sweep_option
 from gpuctl.cli.output.printing import show_rows, show_value, shown_table
 from gpuctl.cli.output.table import Table
-from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.not_found import suggestion
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.objects.timestamps import age
@@ -124,12 +125,8 @@ def _get(
     query = query._replace(reasons=output == "wide" and not watch)
     with open_context(reading, namespace, as_json=output_form.is_machine) as read_context:
         try:
-            return _watch(read_context, query, table) if watch else _list(read_context, query, table)
-        except ApiError as error:
-            if error.status == 400 and query.selector:
-                # The API server parses the selector; its message names the error.
-                raise click.BadParameter(error.message, param_hint="-l") from None
-            raise
+            with selector_errors(query.selector):
+                return _watch(read_context, query, table) if watch else _list(read_context, query, table)
         except KeyboardInterrupt:
             if watch:
                 return 130

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import click
 
 from gpuctl.cli.options.reading_options import ListOptions
 from gpuctl.cli.output.printing import show_table, show_value
+from gpuctl.kube.api_errors import ApiError
 
 
 class ListEntry(NamedTuple):
@@ -42,6 +44,17 @@ def show_list(
         show_table([*headers, *(wide if is_wide else ())], rows, headings=output_form.headings)
     if not entries:
         click.echo(nothing, err=True)
+
+
+@contextmanager
+def selector_errors(selector: str) -> Iterator[None]:
+    """Report a label selector as an invalid value of ``-l`` if the API server, which parses it, refuses it."""
+    try:
+        yield
+    except ApiError as error:
+        if error.status == 400 and selector:
+            raise click.BadParameter(error.message, param_hint="-l") from None
+        raise
 
 
 def strip_kinds(names: Iterable[str]) -> list[str]:

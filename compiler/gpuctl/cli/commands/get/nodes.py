@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuctl.cli.commands.get.listing import ListEntry, show_list, strip_kinds
+from gpuctl.cli.commands.get.listing import ListEntry, selector_errors, show_list, strip_kinds
 from gpuctl.cli.options.completion_callbacks import complete_node, complete_pool
 from gpuctl.cli.options.reading_options import ListOptions, ReadingOptions, list_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_count, rounded_amount
@@ -77,7 +77,8 @@ def command(
         raise click.UsageError("--label prints a label, --gpu-detail prints GPUs; not both")
     query = NodeQuery(strip_kinds(names), pool, gpu_type, status, selector, label, gpu_detail)
     with open_context(reading, as_json=output_form.is_machine) as read_context:
-        found = list_nodes(read_context, query)
+        with selector_errors(selector):
+            found = list_nodes(read_context, query)
         if found.query.label is not None:
             _show_label(read_context, found.query.label, found, output_form)
         elif gpu_detail:
