@@ -69,6 +69,11 @@ class Operation:
     has_key: bool
     pages: Shape | None
 
+    @property
+    def waits(self) -> bool:
+        """Return True if it may take minutes: it saves checkpoints, or waits for pods that end."""
+        return bool({field.name for field in self.in_query} & {"checkpoint", "timeout"})
+
 
 @dataclass(frozen=True)
 class Api:

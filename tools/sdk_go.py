@@ -174,6 +174,8 @@ def _method(operation: Operation) -> str:
         request.append("key: keyOr(options.IdempotencyKey)")
     if operation.idempotent:
         request.append("repeatable: true")
+    if operation.waits:
+        request.append("waits: true")
     value = answer.removeprefix("*")
     lines.append(f"var answer {value}")
     lines.append(f"if err := c.send(ctx, request{{{', '.join(request)}}}, &answer); err != nil {{\nreturn nil, err\n}}")

@@ -210,6 +210,8 @@ def _sent(operation: Operation) -> Iterator[str]:
         yield "headers=idempotency(idempotency_key)"
     if not operation.idempotent:
         yield "repeatable=False"
+    if operation.waits:
+        yield "waits=True"
 
 
 def _given(fields: list[Field] | tuple[Field, ...]) -> str:

@@ -23,8 +23,10 @@ const Version = "0.1.0"
 const (
 	base           = "/api/v1"
 	defaultTimeout = 75 * time.Second
-	largestAnswer  = 64 << 20
-	largePage      = 500
+	// The service carries out a change for at most ten minutes.
+	longestChange = 660 * time.Second
+	largestAnswer = 64 << 20
+	largePage     = 500
 )
 
 // TokenSource returns the current token. It is called for each request.
@@ -36,6 +38,7 @@ type Client struct {
 	token   TokenSource
 	http    *http.Client
 	timeout time.Duration
+	longest time.Duration
 	retry   Retry
 	plain   bool
 }
@@ -52,8 +55,11 @@ func WithHTTPClient(client *http.Client) Option {
 }
 
 // WithTimeout limits each attempt of a request, until its response was read; 0: only the context limits it. The default
-// is 75 seconds, because the service holds a request for at most 60. Followed logs are not limited.
-func WithTimeout(timeout time.Duration) Option { return func(c *Client) { c.timeout = timeout } }
+// is 75 seconds, because the service holds a request for at most 60, and 11 minutes for changes, which may save
+// checkpoints or wait for pods. Followed logs are not limited.
+func WithTimeout(timeout time.Duration) Option {
+	return func(c *Client) { c.timeout, c.longest = timeout, timeout }
+}
 
 // WithRetry sets the retry policy.
 func WithRetry(retry Retry) Option { return func(c *Client) { c.retry = retry } }
@@ -77,6 +83,7 @@ func New(address, token string, options ...Option) (*Client, error) {
 		token:   func(context.Context) (string, error) { return token, nil },
 		http:    &http.Client{},
 		timeout: defaultTimeout,
+		longest: longestChange,
 		retry:   DefaultRetry,
 	}
 	for _, option := range options {
@@ -101,7 +108,8 @@ func (c Client) String() string { return "gpuctl.Client(" + c.url + ")" }
 // GoString returns the same as String.
 func (c Client) GoString() string { return c.String() }
 
-// request is a request; path is below the base, and repeatable is true if repeating it has no further effect.
+// request is a request; path is below the base, repeatable is true if repeating it has no further effect, and waits if
+// the response may take minutes.
 type request struct {
 	method     string
 	path       string
@@ -109,6 +117,7 @@ type request struct {
 	body       any
 	key        string
 	repeatable bool
+	waits      bool
 }
 
 // send sends a request, retries it if needed, and decodes its response.
@@ -139,9 +148,13 @@ func (c *Client) send(ctx context.Context, r request, answer any) error {
 
 // once sends a request once and reads its response.
 func (c *Client) once(ctx context.Context, r request, body []byte) ([]byte, http.Header, error) {
-	if c.timeout > 0 {
+	timeout := c.timeout
+	if r.waits {
+		timeout = c.longest
+	}
+	if timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.timeout)
+		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
 	made, err := c.newRequest(ctx, r, body)

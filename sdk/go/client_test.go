@@ -140,6 +140,20 @@ func TestTimeoutsAndContexts(t *testing.T) {
 	if asked.Load() != 1 {
 		t.Fatalf("%d requests", asked.Load())
 	}
+	// The service may take longer for a change.
+	late := func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(50 * time.Millisecond)
+		status(200, paused)(w, r)
+	}
+	slow, _ := serving(t, late)
+	slow.timeout = 20 * time.Millisecond
+	if _, err := slow.PauseJob(context.Background(), "a", nil); err != nil {
+		t.Fatal(err)
+	}
+	WithTimeout(20 * time.Millisecond)(slow)
+	if _, err := slow.PauseJob(context.Background(), "a", nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
 	client.timeout = 0
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(20*time.Millisecond, cancel)

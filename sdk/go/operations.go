@@ -158,7 +158,7 @@ func (c *Client) UpdateJob(ctx context.Context, jobID string, documents string, 
 		body["dryRun"] = options.DryRun
 	}
 	var answer ChangedJob
-	if err := c.send(ctx, request{method: http.MethodPut, path: join("/jobs/", segment(jobID)), query: query, body: body, repeatable: true}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodPut, path: join("/jobs/", segment(jobID)), query: query, body: body, repeatable: true, waits: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -187,7 +187,7 @@ func (c *Client) DeleteJob(ctx context.Context, jobID string, options *DeleteJob
 	set(query, "checkpoint", options.Checkpoint)
 	set(query, "dryRun", options.DryRun)
 	var answer JobState
-	if err := c.send(ctx, request{method: http.MethodDelete, path: join("/jobs/", segment(jobID)), query: query, repeatable: true}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodDelete, path: join("/jobs/", segment(jobID)), query: query, repeatable: true, waits: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -507,7 +507,7 @@ func (c *Client) ApplyDocuments(ctx context.Context, documents string, options *
 		body["overrides"] = options.Overrides
 	}
 	var answer PlanAnswer
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/apply", query: query, body: body}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/apply", query: query, body: body, waits: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -574,7 +574,7 @@ func (c *Client) DeleteDocuments(ctx context.Context, documents string, options 
 		body["overrides"] = options.Overrides
 	}
 	var answer PlanAnswer
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/delete", query: query, body: body}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/delete", query: query, body: body, waits: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -650,7 +650,7 @@ func (c *Client) PlanDocuments(ctx context.Context, documents string, options *P
 		body["overrides"] = options.Overrides
 	}
 	var answer PlanAnswer
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/plan", query: query, body: body, repeatable: true}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/plan", query: query, body: body, repeatable: true, waits: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -714,7 +714,7 @@ func (c *Client) DeleteJobs(ctx context.Context, body NamesBody, options *Delete
 	set(query, "timeout", options.Timeout)
 	set(query, "confirm", options.Confirm)
 	var answer PlanAnswer
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/delete", query: query, body: body}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/delete", query: query, body: body, waits: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -746,7 +746,7 @@ func (c *Client) RerunJobs(ctx context.Context, body NamesBody, options *RerunJo
 	set(query, "timeout", options.Timeout)
 	set(query, "confirm", options.Confirm)
 	var answer PlanAnswer
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/rerun", query: query, body: body}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/rerun", query: query, body: body, waits: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -775,7 +775,7 @@ func (c *Client) RunJobs(ctx context.Context, body NamesBody, options *RunJobsOp
 	set(query, "timeout", options.Timeout)
 	set(query, "confirm", options.Confirm)
 	var answer PlanAnswer
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/run", query: query, body: body}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/run", query: query, body: body, waits: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -808,7 +808,7 @@ func (c *Client) ScaleJobs(ctx context.Context, nodes string, body NamesBody, op
 	set(query, "timeout", options.Timeout)
 	set(query, "confirm", options.Confirm)
 	var answer PlanAnswer
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/scale", query: query, body: body, repeatable: true}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/scale", query: query, body: body, repeatable: true, waits: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -832,7 +832,7 @@ func (c *Client) PauseJobs(ctx context.Context, body NamesBody, options *PauseJo
 	set(query, "namespace", options.Namespace)
 	set(query, "checkpoint", options.Checkpoint)
 	var answer PausedJobs
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/pause", query: query, body: body, repeatable: true}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/jobs/pause", query: query, body: body, repeatable: true, waits: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -881,7 +881,7 @@ func (c *Client) PauseJob(ctx context.Context, jobID string, options *PauseJobOp
 	set(query, "checkpoint", options.Checkpoint)
 	set(query, "dryRun", options.DryRun)
 	var answer JobState
-	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/pause"), query: query, repeatable: true}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/pause"), query: query, repeatable: true, waits: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -1002,7 +1002,7 @@ func (c *Client) ScaleJob(ctx context.Context, jobID string, nodes string, optio
 	set(query, "confirm", options.Confirm)
 	set(query, "dryRun", options.DryRun)
 	var answer PlanAnswer
-	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/scale"), query: query, repeatable: true}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/scale"), query: query, repeatable: true, waits: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -1049,7 +1049,7 @@ func (c *Client) RollbackJob(ctx context.Context, jobID string, options *Rollbac
 	set(query, "confirm", options.Confirm)
 	set(query, "dryRun", options.DryRun)
 	var answer ChangedJob
-	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/rollback"), query: query}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/rollback"), query: query, waits: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -1078,7 +1078,7 @@ func (c *Client) Recover(ctx context.Context, options *RecoverOptions) (*Recover
 	set(query, "confirm", options.Confirm)
 	set(query, "dryRun", options.DryRun)
 	var answer Recoveries
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/recoveries", query: query}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/recoveries", query: query, waits: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -1697,7 +1697,7 @@ func (c *Client) DeletePools(ctx context.Context, body NamesBody, options *Delet
 	set(query, "keepLabels", options.KeepLabels)
 	set(query, "confirm", options.Confirm)
 	var answer PlanAnswer
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/pools/delete", query: query, body: body}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/pools/delete", query: query, body: body, waits: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil
@@ -1720,7 +1720,7 @@ func (c *Client) DeleteQuotas(ctx context.Context, body NamesBody, options *Dele
 	set(query, "timeout", options.Timeout)
 	set(query, "confirm", options.Confirm)
 	var answer PlanAnswer
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/quotas/delete", query: query, body: body}, &answer); err != nil {
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/quotas/delete", query: query, body: body, waits: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil

@@ -21,6 +21,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuctl.usecases.documents.change_options import LONGEST_BY_SERVICE
 from gpuctl_sdk import (
     NEVER,
     AsyncClient,
@@ -128,6 +129,18 @@ def test_retry_pause_is_bounded(attempt: int, stated: str | None) -> None:
     assert 0.125 <= pause <= 5.0
     if stated is not None and stated.isdecimal():
         assert pause >= min(float(stated), 5.0)
+
+
+def test_changes_have_a_longer_timeout() -> None:
+    """Unless the program states one: the service saves checkpoints, and waits for pods that end."""
+    answers = FakeService(httpx.Response(200, json=JOB))
+    short = Client("http://127.0.0.1:1", TOKEN, timeout=5, transport=httpx.MockTransport(answers))
+    for client, read in ((answers.client(), LONGEST_BY_SERVICE + 60), (short, 5)):
+        client.pause_job("a")
+        with suppress(UnexpectedAnswer):
+            client.list_jobs()
+        changing, reading = (request.extensions["timeout"] for request in answers.requests[-2:])
+        assert (changing["read"], changing["connect"], reading["read"]) == (read, min(read, 10), min(read, 75))
 
 
 def test_error_has_the_fields_of_the_response() -> None:

@@ -16,6 +16,7 @@ class Call:
     :param path: path below the API's base.
     :param answer: type of the response.
     :param repeatable: true if repeating the request has no further effect.
+    :param waits: true if the response may take minutes: the service saves checkpoints, or waits for pods that end.
     """
 
     method: str
@@ -25,6 +26,7 @@ class Call:
     body: Mapping[str, Any] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = True
+    waits: bool = False
 
 
 def segment(name: str | int) -> str:

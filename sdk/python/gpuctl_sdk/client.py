@@ -18,11 +18,6 @@ from gpuctl_sdk.operations import AsyncOperations, Operations
 from gpuctl_sdk.retrying import Retrying
 from gpuctl_sdk.waiting import ENDED, Watch
 
-TIMEOUT = 75.0
-"""Default timeout in seconds. The service holds a request for at most 60."""
-
-CONNECTING = 10.0
-
 
 class Client(Operations):
     """A blocking client for the service at an address.
@@ -36,7 +31,7 @@ class Client(Operations):
     :param url: address, with or without ``/api/v1``.
     :param token: token, or a function that returns the current one; it is called for each request.
     :param timeout: seconds for one phase of an exchange: sending, or waiting for the next bytes of a response.
-        Connecting takes at most 10.
+        Connecting takes at most 10. Default: 75, and 660 for changes, which may save checkpoints or wait for pods.
     :param retrying: how idempotent requests are retried on 429, 502, 503 and broken connections.
     :param verify: TLS verification, as for httpx.
     :param insecure_plain_http: allow an http:// address of another machine; the token is sent unencrypted.
@@ -48,17 +43,14 @@ class Client(Operations):
         url: str,
         token: Token,
         *,
-        timeout: float = TIMEOUT,
+        timeout: float | None = None,
         retrying: Retrying | None = None,
         verify: ssl.SSLContext | bool = True,
         insecure_plain_http: bool = False,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._exchange = Exchange(url, token, retrying or Retrying(), insecure_plain_http)
-        self._timeout = timeout
-        self._http = httpx.Client(
-            timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECTING)), verify=verify, transport=transport
-        )
+        self._exchange = Exchange(url, token, retrying or Retrying(), insecure_plain_http, timeout)
+        self._http = httpx.Client(verify=verify, transport=transport)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._exchange.url!r})"
@@ -113,7 +105,7 @@ class Client(Operations):
         :param grep: only lines that contain this text.
         """
         wish = LogQuery(job, tail, since, grep, pod, container, namespace)
-        return Logs(self._http, self._exchange, wish, self._timeout)
+        return Logs(self._http, self._exchange, wish)
 
     def wait_for_job(
         self,
@@ -146,17 +138,14 @@ class AsyncClient(AsyncOperations):
         url: str,
         token: Token,
         *,
-        timeout: float = TIMEOUT,
+        timeout: float | None = None,
         retrying: Retrying | None = None,
         verify: ssl.SSLContext | bool = True,
         insecure_plain_http: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._exchange = Exchange(url, token, retrying or Retrying(), insecure_plain_http)
-        self._timeout = timeout
-        self._http = httpx.AsyncClient(
-            timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECTING)), verify=verify, transport=transport
-        )
+        self._exchange = Exchange(url, token, retrying or Retrying(), insecure_plain_http, timeout)
+        self._http = httpx.AsyncClient(verify=verify, transport=transport)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._exchange.url!r})"
@@ -201,7 +190,7 @@ class AsyncClient(AsyncOperations):
     ) -> AsyncLogs:
         """Return what :meth:`Client.follow_logs` returns, for ``async with`` and ``async for``."""
         wish = LogQuery(job, tail, since, grep, pod, container, namespace)
-        return AsyncLogs(self._http, self._exchange, wish, self._timeout)
+        return AsyncLogs(self._http, self._exchange, wish)
 
     async def wait_for_job(
         self,

@@ -17,6 +17,9 @@ from gpuctl_sdk.retrying import RETRIED_STATUSES, Retrying
 
 BASE = "/api/v1"
 __version__ = "0.1.0"
+TIMEOUT, TIMEOUT_OF_CHANGES = 75.0, 660.0
+"""Default timeouts in seconds. The service holds a request for at most 60, and a change for at most 600."""
+CONNECTING = 10.0
 Token = str | Callable[[], str]
 """A token, or a function that returns the current one."""
 
@@ -39,9 +42,16 @@ def _is_loopback(host: str) -> bool:
 
 
 class Exchange:
-    """The address of the service, the token and the retry policy."""
+    """The address of the service, the token, the retry policy and the timeout."""
 
-    def __init__(self, url: str, token: Token, retrying: Retrying, insecure_plain_http: bool = False) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: Token,
+        retrying: Retrying,
+        insecure_plain_http: bool = False,
+        timeout: float | None = None,
+    ) -> None:
         where = urlsplit(url)
         is_address = where.scheme in ("http", "https") and where.netloc and "@" not in where.netloc
         if not is_address or where.query or where.fragment:
@@ -53,6 +63,7 @@ class Exchange:
             )
         self.url = url.rstrip("/").removesuffix(BASE) + BASE
         self.retrying = retrying
+        self._timeout = timeout
         self._token = token
         self.authorization()
 
@@ -77,7 +88,14 @@ class Exchange:
             "params": query or None,
             "json": call.body,
             "headers": headers,
+            "timeout": self._timeout_of(call),
         }
+
+    def _timeout_of(self, call: Call) -> httpx.Timeout:
+        seconds = self._timeout
+        if seconds is None:
+            seconds = TIMEOUT_OF_CHANGES if call.waits else TIMEOUT
+        return httpx.Timeout(seconds, connect=min(seconds, CONNECTING))
 
     def answered(self, call: Call, attempt: int, response: httpx.Response) -> Any | Wait:
         """Return the result of a response, or a :class:`Wait` before a retry.

@@ -91,9 +91,8 @@ class _Events:
 class _Following:
     """The common part of :class:`Logs` and :class:`AsyncLogs`: requests, events, reconnecting."""
 
-    def __init__(self, exchange: Exchange, wish: LogQuery, timeout: float) -> None:
+    def __init__(self, exchange: Exchange, wish: LogQuery) -> None:
         self._exchange = exchange
-        self._timeout = httpx.Timeout(timeout, read=max(timeout, SILENCE))
         self._path = f"/jobs/{segment(wish.job)}/logs"
         query = {"follow": "true", "tail": wish.tail, "since": wish.since, "grep": wish.grep, "pod": wish.pod}
         self._query = given({**query, "container": wish.container, "namespace": wish.namespace})
@@ -105,7 +104,8 @@ class _Following:
         """Return the request for the lines after the last one, as keyword arguments for httpx."""
         request = self._exchange.request(Call("GET", self._path, Any, query=self._query))
         request["headers"] |= {"Accept": _EVENTS, **({"Last-Event-ID": self._last} if self._last else {})}
-        return {**request, "timeout": self._timeout}
+        request["timeout"].read = max(request["timeout"].read, SILENCE)
+        return request
 
     def _refused(self, response: httpx.Response) -> Exception:
         """Return the error for a response that is not an event stream; its body must have been read."""
@@ -175,8 +175,8 @@ class Logs(_Following):
 
     _response: httpx.Response | None = None
 
-    def __init__(self, http: httpx.Client, exchange: Exchange, wish: LogQuery, timeout: float) -> None:
-        super().__init__(exchange, wish, timeout)
+    def __init__(self, http: httpx.Client, exchange: Exchange, wish: LogQuery) -> None:
+        super().__init__(exchange, wish)
         self._http = http
 
     def __iter__(self) -> Iterator[LogLine]:
@@ -227,8 +227,8 @@ class AsyncLogs(_Following):
 
     _response: httpx.Response | None = None
 
-    def __init__(self, http: httpx.AsyncClient, exchange: Exchange, wish: LogQuery, timeout: float) -> None:
-        super().__init__(exchange, wish, timeout)
+    def __init__(self, http: httpx.AsyncClient, exchange: Exchange, wish: LogQuery) -> None:
+        super().__init__(exchange, wish)
         self._http = http
 
     async def __aiter__(self) -> AsyncIterator[LogLine]:

@@ -179,6 +179,7 @@ class Operations(ABC):
                     }
                 ),
                 body=given({"dryRun": dry_run, "yamlContent": as_yaml(documents)}),
+                waits=True,
             )
         )
         return found
@@ -206,6 +207,7 @@ class Operations(ABC):
                 f"/jobs/{segment(job_id)}",
                 models.JobState,
                 query=given({"namespace": namespace, "force": force, "checkpoint": checkpoint, "dryRun": dry_run}),
+                waits=True,
             )
         )
         return found
@@ -519,6 +521,7 @@ class Operations(ABC):
                     }
                 ),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
@@ -586,6 +589,7 @@ class Operations(ABC):
                     }
                 ),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
@@ -662,6 +666,7 @@ class Operations(ABC):
                         "overrides": None if overrides is None else list(overrides),
                     }
                 ),
+                waits=True,
             )
         )
         return found
@@ -741,6 +746,7 @@ class Operations(ABC):
                     }
                 ),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
@@ -785,6 +791,7 @@ class Operations(ABC):
                     }
                 ),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
@@ -825,6 +832,7 @@ class Operations(ABC):
                     }
                 ),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
@@ -877,6 +885,7 @@ class Operations(ABC):
                         "names": list(names),
                     }
                 ),
+                waits=True,
             )
         )
         return found
@@ -913,6 +922,7 @@ class Operations(ABC):
                         "names": list(names),
                     }
                 ),
+                waits=True,
             )
         )
         return found
@@ -968,6 +978,7 @@ class Operations(ABC):
                 f"/jobs/{segment(job_id)}/pause",
                 models.JobState,
                 query=given({"namespace": namespace, "checkpoint": checkpoint, "dryRun": dry_run}),
+                waits=True,
             )
         )
         return found
@@ -1089,6 +1100,7 @@ class Operations(ABC):
                         "dryRun": dry_run,
                     }
                 ),
+                waits=True,
             )
         )
         return found
@@ -1143,6 +1155,7 @@ class Operations(ABC):
                     }
                 ),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
@@ -1169,6 +1182,7 @@ class Operations(ABC):
                 models.Recoveries,
                 query=given({"namespace": namespace, "timeout": timeout, "confirm": confirm, "dryRun": dry_run}),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
@@ -1834,6 +1848,7 @@ class Operations(ABC):
                     }
                 ),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
@@ -1870,6 +1885,7 @@ class Operations(ABC):
                     }
                 ),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
@@ -2797,6 +2813,7 @@ class AsyncOperations(ABC):
                     }
                 ),
                 body=given({"dryRun": dry_run, "yamlContent": as_yaml(documents)}),
+                waits=True,
             )
         )
         return found
@@ -2824,6 +2841,7 @@ class AsyncOperations(ABC):
                 f"/jobs/{segment(job_id)}",
                 models.JobState,
                 query=given({"namespace": namespace, "force": force, "checkpoint": checkpoint, "dryRun": dry_run}),
+                waits=True,
             )
         )
         return found
@@ -3138,6 +3156,7 @@ class AsyncOperations(ABC):
                     }
                 ),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
@@ -3205,6 +3224,7 @@ class AsyncOperations(ABC):
                     }
                 ),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
@@ -3281,6 +3301,7 @@ class AsyncOperations(ABC):
                         "overrides": None if overrides is None else list(overrides),
                     }
                 ),
+                waits=True,
             )
         )
         return found
@@ -3360,6 +3381,7 @@ class AsyncOperations(ABC):
                     }
                 ),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
@@ -3404,6 +3426,7 @@ class AsyncOperations(ABC):
                     }
                 ),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
@@ -3444,6 +3467,7 @@ class AsyncOperations(ABC):
                     }
                 ),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
@@ -3496,6 +3520,7 @@ class AsyncOperations(ABC):
                         "names": list(names),
                     }
                 ),
+                waits=True,
             )
         )
         return found
@@ -3532,6 +3557,7 @@ class AsyncOperations(ABC):
                         "names": list(names),
                     }
                 ),
+                waits=True,
             )
         )
         return found
@@ -3587,6 +3613,7 @@ class AsyncOperations(ABC):
                 f"/jobs/{segment(job_id)}/pause",
                 models.JobState,
                 query=given({"namespace": namespace, "checkpoint": checkpoint, "dryRun": dry_run}),
+                waits=True,
             )
         )
         return found
@@ -3708,6 +3735,7 @@ class AsyncOperations(ABC):
                         "dryRun": dry_run,
                     }
                 ),
+                waits=True,
             )
         )
         return found
@@ -3762,6 +3790,7 @@ class AsyncOperations(ABC):
                     }
                 ),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
@@ -3788,6 +3817,7 @@ class AsyncOperations(ABC):
                 models.Recoveries,
                 query=given({"namespace": namespace, "timeout": timeout, "confirm": confirm, "dryRun": dry_run}),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
@@ -4457,6 +4487,7 @@ class AsyncOperations(ABC):
                     }
                 ),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
@@ -4493,6 +4524,7 @@ class AsyncOperations(ABC):
                     }
                 ),
                 repeatable=False,
+                waits=True,
             )
         )
         return found
