@@ -383,6 +383,20 @@ func TestWaiting(t *testing.T) {
 	if err != nil || found != "succeeded" || asked.Load() != 3 {
 		t.Fatal(found, err, asked.Load())
 	}
+	// A service that is replaced may be away for longer than the retries of a request.
+	handlers := []http.HandlerFunc{described("running")}
+	for len(handlers) <= 2*soon.Attempts {
+		handlers = append(handlers, status(503, away))
+	}
+	client, _ = serving(t, append(handlers, described("succeeded"))...)
+	if found, err := client.WaitForJob(context.Background(), "a", options); err != nil || found != "succeeded" {
+		t.Fatal(found, err)
+	}
+	client, _ = serving(t, status(503, away))
+	var refused *APIError
+	if _, err := client.WaitForJob(context.Background(), "a", options); !errors.As(err, &refused) {
+		t.Fatal(err)
+	}
 	client, _ = serving(t, described("pending"), described("failed"))
 	_, err = client.WaitForJob(context.Background(), "a", &WaitOptions{Until: []string{"running"}, Every: time.Millisecond})
 	var otherwise *JobEndedError

@@ -8,6 +8,9 @@ import (
 
 var ended = []string{"succeeded", "failed"}
 
+// outage is the time for which a service that has responded before may be away, such as while it is replaced.
+const outage = time.Minute
+
 // WaitOptions are the optional parameters of WaitForJob.
 type WaitOptions struct {
 	// Until lists the expected statuses: running, succeeded, failed, paused. By default the job has to end.
@@ -19,7 +22,7 @@ type WaitOptions struct {
 }
 
 // WaitForJob waits until a job has one of the expected statuses, and returns it; the context limits the time. If the job
-// ends with another status, the error is a *JobEndedError.
+// ends with another status, the error is a *JobEndedError. A service that is replaced may be away for a minute.
 func (c *Client) WaitForJob(ctx context.Context, job string, options *WaitOptions) (string, error) {
 	if options == nil {
 		options = &WaitOptions{}
@@ -31,11 +34,19 @@ func (c *Client) WaitForJob(ctx context.Context, job string, options *WaitOption
 	if every <= 0 {
 		every = 2 * time.Second
 	}
+	var heard time.Time
 	for {
 		found, err := c.GetJob(ctx, job, &GetJobOptions{Namespace: options.Namespace})
 		if err != nil {
-			return "", err
+			if !isTransient(ctx, err) || time.Since(heard) > outage {
+				return "", err
+			}
+			if err := sleep(ctx, every); err != nil {
+				return "", err
+			}
+			continue
 		}
+		heard = time.Now()
 		if slices.Contains(until, found.Status) {
 			return found.Status, nil
 		}

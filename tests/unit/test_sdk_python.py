@@ -34,6 +34,7 @@ from gpuctl_sdk import (
     TimedOut,
     UnexpectedAnswer,
     Unreachable,
+    waiting,
 )
 from gpuctl_sdk.documents import as_yaml
 from gpuctl_server.http_problems import Problem, answer
@@ -341,6 +342,28 @@ def test_wait_for_job() -> None:
     assert (type(again), str(again), again.status) == (JobEnded, "a is failed", "failed")
     with pytest.raises(TimedOut, match="a is still pending"):
         FakeService(job_details_response("pending")).client().wait_for_job("a", timeout=0.01, every=0.002)
+
+
+def test_wait_for_job_outlives_a_replaced_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answers() -> FakeService:
+        away = [trouble for _ in range(SOON.attempts) for trouble in (httpx.ConnectError("refused"), broken())]
+        return FakeService(job_details_response("running"), *away, job_details_response("succeeded"))
+
+    assert answers().client().wait_for_job("a", every=0.001) == "succeeded"
+
+    async def asynchronous() -> str:
+        transport = httpx.MockTransport(answers())
+        async with AsyncClient("http://127.0.0.1:1", TOKEN, retrying=SOON, transport=transport) as client:
+            return await client.wait_for_job("a", every=0.001)
+
+    assert asyncio.run(asynchronous()) == "succeeded"
+    # A service that never responded, one that does not come back, and a job that is gone.
+    with pytest.raises(Unreachable):
+        FakeService(httpx.ConnectError("refused")).client().wait_for_job("a")
+    monkeypatch.setattr(waiting, "OUTAGE", 0.0)
+    for trouble, error in ((broken(), ServiceError), (httpx.Response(404, json=PROBLEM), NotFound)):
+        with pytest.raises(error):
+            FakeService(job_details_response("running"), trouble).client().wait_for_job("a", every=0.001)
 
 
 Scene = Callable[[BaseHTTPRequestHandler], None]

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from gpuctl_sdk.calls import Call
+from gpuctl_sdk.errors import ServiceError, Unreachable
 from gpuctl_sdk.exchange import Exchange, Token, Wait
 from gpuctl_sdk.following import AsyncLogs, LogQuery, Logs
 from gpuctl_sdk.operations import AsyncOperations, Operations
@@ -116,7 +117,8 @@ class Client(Operations):
         every: float = 2.0,
         namespace: str | None = None,
     ) -> str:
-        """Wait until a job has a status, and return the status.
+        """Wait until a job has a status, and return the status. The service may be away for up to a minute, for example
+        while it is replaced.
 
         :param until: one or more of ``running``, ``succeeded``, ``failed``, ``paused``; default: the job has ended.
         :param timeout: seconds for the whole call; None: no limit.
@@ -125,9 +127,13 @@ class Client(Operations):
         :raises TimedOut: the job did not have the status in time.
         """
         watch = Watch(job, until, timeout)
-        while not watch.reached(self.get_job(job, namespace=namespace).status):
+        while True:
+            try:
+                if watch.reached(self.get_job(job, namespace=namespace).status):
+                    return watch.status
+            except (Unreachable, ServiceError) as error:
+                watch.missed(error)
             time.sleep(watch.pause(every))
-        return watch.status
 
 
 class AsyncClient(AsyncOperations):
@@ -203,6 +209,10 @@ class AsyncClient(AsyncOperations):
     ) -> str:
         """Wait as :meth:`Client.wait_for_job` does."""
         watch = Watch(job, until, timeout)
-        while not watch.reached((await self.get_job(job, namespace=namespace)).status):
+        while True:
+            try:
+                if watch.reached((await self.get_job(job, namespace=namespace)).status):
+                    return watch.status
+            except (Unreachable, ServiceError) as error:
+                watch.missed(error)
             await asyncio.sleep(watch.pause(every))
-        return watch.status

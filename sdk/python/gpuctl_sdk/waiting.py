@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
-from gpuctl_sdk.errors import JobEnded, TimedOut
+from gpuctl_sdk.errors import GpuctlError, JobEnded, ServiceError, TimedOut
+from gpuctl_sdk.retrying import RETRIED_STATUSES
 
 ENDED = ("succeeded", "failed")
 """The statuses of a job that has ended."""
+OUTAGE = 60.0
+"""Seconds for which a service that has responded before may be away, such as while it is replaced."""
 
 
 class Watch:
@@ -19,18 +22,29 @@ class Watch:
         self._job = job
         self._until = {until} if isinstance(until, str) else set(until)
         self._end = None if timeout is None else time.monotonic() + timeout
+        self._heard: float | None = None
 
     def reached(self, status: str) -> bool:
         """Return True if the job has one of the expected statuses.
 
         :raises JobEnded: the job has ended with another status.
         """
-        self.status = status
+        self.status, self._heard = status, time.monotonic()
         if self.status in self._until:
             return True
         if self.status in ENDED:
             raise JobEnded(self._job, self.status)
         return False
+
+    def missed(self, error: GpuctlError) -> None:
+        """Take a request that failed.
+
+        :raises GpuctlError: the error, unless the service may be back soon.
+        """
+        if isinstance(error, ServiceError) and error.status not in RETRIED_STATUSES:
+            raise error
+        if self._heard is None or time.monotonic() > self._heard + OUTAGE:
+            raise error
 
     def pause(self, every: float) -> float:
         """Return the seconds to wait before the next request.
