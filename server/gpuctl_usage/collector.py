@@ -232,6 +232,7 @@ class Collector:
         self._listed.add(kind)
         if not self._ready:
             return
+        self._intervals.restore_ended(self._site.database.holding_ends(self._site.cluster, list(self._waiting)))
         # In the order in which they began to hold GPUs, as a node's capacity may follow from what its pods hold.
         for facts, heard_at in sorted(self._waiting.values(), key=lambda item: item[0].scheduled or item[0].created):
             self._intervals.put_pod(facts, self._owners.of(facts), heard_at)

@@ -233,6 +233,29 @@ def test_end_before_a_restart_is_not_recorded_again() -> None:
         assert len(changed_holdings(intervals, over, 200)) == expected, known_until
 
 
+@pytest.mark.parametrize(
+    "obj",
+    [
+        # Evicted without the states of its containers, and written again, for example by a change of a label.
+        pod(phase="Failed", written=300),
+        # By the clock of its node it ended after the earlier collector.
+        pod(phase="Succeeded", containerStatuses=[ended(5, 130)], written=131),
+        pod(containerStatuses=[runs(5)]),
+    ],
+)
+def test_recorded_holdings_are_not_changed_after_a_restart(obj: Object) -> None:
+    """A pod that still runs was on a missing node: it holds GPUs again since then."""
+    facts = MAKER.of(obj)
+    assert isinstance(facts, PodFacts)
+    again = OpenIntervals(WEIGHTS, known_until=T0 + 120)
+    again.restore([], [])
+    again.restore_ended({"u1": T0 + 100.0})
+    again.put_node(node(), T0 + 400)
+    again.put_pod(facts, Belonging(WorkloadKey("a", "Pod", "p", "u1")), T0 + 400)
+    again.all_listed(T0 + 401)
+    assert [item.start for item in again.take().holdings] == ([] if facts.over else [T0 + 120])
+
+
 def test_pod_deleted_in_an_outage_ends_when_last_seen() -> None:
     intervals = OpenIntervals(WEIGHTS, T0 + 50)
     held = Holding("u1", "a", "p", WorkloadKey("a", "Pod", "p", "u1"), "n1", 1, "unknown", {}, {}, T0, T0, None)

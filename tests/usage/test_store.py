@@ -862,3 +862,20 @@ def test_size_of_a_year_of_a_large_cluster(in_file: Database, path: Path) -> Non
     for name in ("util_min", "util_max", "memory_max"):
         setattr(made.sums[node], name, round(getattr(made.sums[node], name), 2))
     assert read.sums[node] == made.sums[node]
+
+
+def test_ends_of_closed_intervals(address: str) -> None:
+    database = open_database(address)
+    cluster = database.cluster("uid", "lab")
+    key = WorkloadKey("a", "Pod", "p", "u")
+    held = [
+        Holding(uid, "a", "p", key, "n1", 1, "m", {}, {}, start, None, end)
+        for uid, start, end in [("over", 1.0, 2.0), ("over", 2.0, 5.0), ("open", 1.0, 2.0), ("open", 2.0, None)]
+    ]
+    database.put_holdings(cluster, held, 9.0)
+    there = [Capacity("n1", "m", 8, CapacityState.READY, start, end) for start, end in [(1.0, 3.0), (4.0, None)]]
+    database.put_capacities(cluster, [*there, there[0]._replace(node="n2", end=7.0)], 9.0)
+    asked = ["over", "open", *(f"u{number}" for number in range(1200))]
+    assert database.holding_ends(cluster, asked) == {"over": 5.0}
+    assert database.capacity_ends(cluster) == {"n1": 3.0, "n2": 7.0}
+    database.close()

@@ -22,6 +22,7 @@ from gpuctl_usage.gathering.tracked_objects import (
     TrackedNode,
     TrackedPod,
     change_time,
+    earlier,
 )
 
 _SPLIT_FIELDS = ("workload", "node", "gpus", "model", "labels", "annotations")
@@ -48,20 +49,20 @@ class OpenIntervals:
         self._devices: Mapping[str, float] = {}
 
     def restore(
-        self,
-        holdings: Iterable[Holding],
-        capacities: Iterable[Capacity],
-        capacity_ends: Mapping[str, float] | None = None,
+        self, holdings: Iterable[Holding], capacities: Iterable[Capacity], ends: Mapping[str, float] | None = None
     ) -> None:
-        """Load the intervals that were open when an earlier collector ended, and when the last closed capacity of each
-        node ended.
-        """
-        self._changes.capacity_ends.update(capacity_ends or {})
+        """Load the intervals that an earlier collector left open, and when each node's last closed capacity ended."""
+        self._changes.capacity_ends.update(ends or {})
         for holding in holdings:
             self._pods[holding.pod_uid] = TrackedPod(open=holding, node=holding.node)
             self._nodes.setdefault(holding.node, TrackedNode()).pods.add(holding.pod_uid)
         for capacity in capacities:
             self._nodes.setdefault(capacity.node, TrackedNode()).open = capacity
+
+    def restore_ended(self, ends: Mapping[str, float]) -> None:
+        """Load when pods whose holdings have all ended last held GPUs, by uid."""
+        for uid, end in ends.items():
+            self._pods.setdefault(uid, TrackedPod(not_before=end, is_recorded=True))
 
     def all_listed(self, at: float) -> None:
         """End the intervals of objects that are missing after all kinds have been listed."""
@@ -209,7 +210,7 @@ class OpenIntervals:
             self._texts_of(facts, belonging, "labels"),
             self._texts_of(facts, belonging, "annotations"),
             start,
-            _earlier(before.started if before is not None else None, facts.started),
+            earlier(before.started if before is not None else None, facts.started),
             None,
         )
         if before is not None:
@@ -241,13 +242,13 @@ class OpenIntervals:
         """Return when a pod without a holding began to hold its GPUs; None if no holding begins."""
         if gpus <= 0:
             return None
-        if facts.over and self._was_known(facts):
+        if facts.over and (pod.is_recorded or self._was_known(facts)):
             pod.over = True
             return None
         start = min(facts.created if facts.scheduled is None else facts.scheduled, at)
         if not pod.not_before:
             return start
-        # The node was missing; its GPUs count only since it came back.
+        # Its node was missing, also for an earlier collector; the GPUs count only since it came back.
         return None if node.open is None else max(start, pod.not_before, node.open.start)
 
     def _split(self, before: Holding, now: Holding, at: float, written: float | None) -> Holding:
@@ -395,7 +396,3 @@ class OpenIntervals:
         namespace = self._namespaces.get(facts.namespace)
         parts = (namespace, facts, belonging)
         return {key: value for part in parts if part is not None for key, value in getattr(part, name)}
-
-
-def _earlier(one: float | None, other: float | None) -> float | None:
-    return min((time for time in (one, other) if time is not None), default=None)

@@ -81,6 +81,7 @@ class TrackedPod:
     :param over: True after it has ended; ``unsized``: its share of a card has an unknown size; ``crowded``: the shares
         of its node exceed the cards.
     :param not_before: a new holding begins then at the earliest.
+    :param is_recorded: True if an earlier collector has stored the end of its holdings.
     """
 
     facts: PodFacts | None = None
@@ -91,6 +92,7 @@ class TrackedPod:
     unsized: bool = False
     crowded: bool = False
     not_before: float = 0.0
+    is_recorded: bool = False
 
 
 @dataclass
@@ -109,3 +111,8 @@ def change_time(before: Dated | None, now: Dated) -> float | None:
     if before is not None and before.written is not None and now.written is not None and now.written <= before.written:
         return None
     return now.written
+
+
+def earlier(one: float | None, other: float | None) -> float | None:
+    """Return the earlier of two times that may be unknown."""
+    return min((time for time in (one, other) if time is not None), default=None)

@@ -224,6 +224,11 @@ class Database:
         with self.reading() as connection:
             return intervals.read_capacities(connection, cluster, intervals.open_ones(connection, capacities))
 
+    def holding_ends(self, cluster: int, uids: Sequence[str]) -> dict[str, float]:
+        """Return when the last holding of each pod ended, for the pods whose holdings have all ended."""
+        with self.reading() as connection:
+            return intervals.holding_ends(connection, cluster, uids)
+
     def capacity_ends(self, cluster: int) -> dict[str, float]:
         """Return when the last closed capacity of each node ended."""
         with self.reading() as connection:

@@ -21,6 +21,8 @@ from gpuctl_usage.store.surrogate_keys import (
 )
 from gpuctl_usage.sums import Group, Level
 
+_AT_ONCE = 500
+
 
 def put_holdings(connection: Connection, cluster: int, changed: Sequence[Holding]) -> None:
     """Insert holdings, or replace those with the same pod and start."""
@@ -189,6 +191,20 @@ def read_capacities(connection: Connection, cluster: int, which: ColumnElement[b
         Capacity(row.node, row.model, row.gpus, CapacityState(row.state), row.start, row.ended)
         for row in connection.execute(statement).all()
     ]
+
+
+def holding_ends(connection: Connection, cluster: int, uids: Sequence[str]) -> dict[str, float]:
+    """Return when the last holding of each pod ended, for the pods whose holdings have all ended."""
+    found: dict[str, float] = {}
+    for first in range(0, len(uids), _AT_ONCE):
+        statement = (
+            select(holdings.c.pod_uid, func.max(holdings.c.ended).label("ended"))
+            .where(holdings.c.cluster_id == cluster, holdings.c.pod_uid.in_(uids[first : first + _AT_ONCE]))
+            .group_by(holdings.c.pod_uid)
+            .having(func.count() == func.count(holdings.c.ended))
+        )
+        found |= {row.pod_uid: row.ended for row in connection.execute(statement)}
+    return found
 
 
 def capacity_ends(connection: Connection, cluster: int) -> dict[str, float]:
