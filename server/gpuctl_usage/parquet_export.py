@@ -24,10 +24,12 @@ from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.database_tables import capacities, holdings, quotas
 from gpuctl_usage.store.hours import HourState, PeriodLength, states
 from gpuctl_usage.store.surrogate_keys import workload_of
-from gpuctl_usage.store.usage_queries import UsageRow, every_row, find_clusters
+from gpuctl_usage.store.usage_queries import StoredCluster, UsageRow, every_row, find_clusters
 from gpuctl_usage.sums import Level, Sums
 
 _MANY = 2**31
+_GONE_AFTER = 60 * DAY
+"""Seconds without a collector after which a cluster no longer keeps months open."""
 _TIME = "TIMESTAMP"
 _NAMES = "MAP(VARCHAR, VARCHAR)"
 _WHOLE = ("pods_min", "pods_max", "workloads", "samples", "buckets")
@@ -180,9 +182,19 @@ def _why_open(connection: Connection, month: Month, now: float) -> str | None:
             return f"hours of {cluster.name} are provisional"
         # If the hours of the month are pruned, its last day is stored.
         last_day = states(connection, cluster.id, end - DAY, end, PeriodLength.DAY)
-        if hours and end - HOUR not in hours and not last_day:
+        is_incomplete = end - HOUR not in hours and not last_day
+        if is_incomplete and (hours or _may_return(connection, cluster, month, now)):
             return f"the last hours of {cluster.name} are not rolled up"
     return None
+
+
+def _may_return(connection: Connection, cluster: StoredCluster, month: Month, now: float) -> bool:
+    """Return True if a cluster without hours in a month was collected before it and is not gone for good: its collector
+    rolls up the missed hours when it runs again.
+    """
+    if cluster.last_seen is None or cluster.last_seen < now - _GONE_AFTER:
+        return False
+    return any(states(connection, cluster.id, 0, month.start, span) for span in PeriodLength)
 
 
 def _writer() -> Callable[[Iterator[Row], dict[str, str], Path], None]:

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import select
 
 from gpuctl.cli.main import run
-from gpuctl.objects.durations import HOUR
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl_usage.parquet_export import COLUMNS, Month, export_months
 from gpuctl_usage.sql_queries import InvalidSql, run_sql
 from gpuctl_usage.store.database import Database, open_database
@@ -154,6 +154,24 @@ def test_only_sealed_months_are_exported(store: Database, tmp_path: Path) -> Non
             store.put_rolled_up(cluster, rolled, False)
     assert export(now=LATER)[2] == {"2026-11": "the last hours of lab are not rolled up"}
     assert (Month(2026, 12).next, Month(2026, 12).next.start) == (Month(2027, 1), 1_798_761_600)
+
+
+def test_month_of_an_unreachable_cluster_is_not_sealed(tmp_path: Path) -> None:
+    """It is added when its collector runs again, unless that has not run for two months."""
+    store = open_database(str(tmp_path / "usage.db"))
+    october = Month(2026, 10)
+    for name, hour in (
+        ("lab", october.next.start - HOUR),
+        ("away", october.start - HOUR),
+        ("new", LATER // HOUR * HOUR),
+    ):
+        cluster = store.cluster(name, name)
+        store.put_rolled_up(cluster, RolledUp(int(hour), HOUR, {Group(Level.CLUSTER): Sums()}, name), False)
+        store.mark_seen(cluster, float(hour + HOUR))
+    for days, reason in ((1, "the last hours of away are not rolled up"), (40, None)):
+        found = export_months(store, tmp_path / "months", now=october.next.start + days * DAY)
+        assert found.open.get(october) == reason
+    store.close()
 
 
 def test_months_add_up_to_the_store(store: Database, tmp_path: Path) -> None:
