@@ -14,6 +14,7 @@ from gpuctl.kube.configuration import connect
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.documents.compiling import read_platform
+from gpuctl_usage.answers.name_answers import cluster_of
 from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.day_scheduling import DayRoller
 from gpuctl_usage.facts import SharedGpuMetrics
@@ -50,10 +51,15 @@ class CollectorContext(NamedTuple):
 
 
 def open_context(
-    settings: UsageSettings, stopping: threading.Event, health: CollectorHealth | None = None
+    settings: UsageSettings,
+    stopping: threading.Event,
+    health: CollectorHealth | None = None,
+    *,
+    renames: bool = True,
 ) -> CollectorContext:
     """Connect to the cluster, the database and Prometheus.
 
+    :param renames: the context gives the cluster its name, even if it has another one in the database.
     :raises CannotCollect: a setting is missing, or the cluster or the database cannot be used.
     """
     if settings.usage_database is None:
@@ -73,8 +79,10 @@ def open_context(
         raise CannotCollect("the cluster has no namespace kube-system, whose uid identifies it")
     try:
         database = open_database(settings.usage_database)
-        name = settings.usage_cluster or connection.context or "default"
-        cluster = database.cluster(str(system["metadata"]["uid"]), name)
+        uid = str(system["metadata"]["uid"])
+        collected = None if renames else cluster_of(database, uid)
+        name = settings.usage_cluster or (collected and collected.name) or connection.context or "default"
+        cluster = database.cluster(uid, name)
         known_as = database.cluster_name(cluster)
     except DatabaseProblem as error:
         raise CannotCollect(str(error)) from None

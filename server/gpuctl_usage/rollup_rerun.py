@@ -18,7 +18,7 @@ def rerun_rollup(settings: UsageSettings, start: float, end: float, *, even_if_l
     :param even_if_less: replace stored measurements by the ones that Prometheus has now, even if they cover less time.
     :raises CannotCollect: the cluster, the database, Prometheus or a setting cannot be used.
     """
-    site = open_context(settings, threading.Event())
+    site = open_context(settings, threading.Event(), renames=False)
     try:
         if even_if_less and site.samples is None:
             raise CannotCollect("--even-if-less needs a Prometheus; set it with --prometheus")

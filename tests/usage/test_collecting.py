@@ -351,6 +351,7 @@ def test_rollup_command_recomputes_hours(plane: ControlPlane, place: Place, tmp_
     command = ["usage", "rollup", *times, "--database", str(tmp_path / "usage.db")]
     assert place.anywhere(*command).out == "2 hours rolled up, 2 changed\n"
     assert place.anywhere(*command).out == "2 hours rolled up, 0 changed\n"
+    assert database.cluster_name(number) == "lab", "the name of the collector, not of the local context"
     one, two = database.rolled_up(number, before, before + 2 * HOUR)
     assert [hour.sums[Group(Level.CLUSTER)].alloc_gpu_s for hour in (one, two)] == [6000, 1200]
     database.close()

@@ -38,7 +38,7 @@ def rerun(path: Path, monkeypatch: pytest.MonkeyPatch, server_time: Callable[[],
         roller=HourRoller(database, cluster, None, 15, ConfiguredKeys((), ())),
         days=DayRoller(database, cluster),
     )
-    monkeypatch.setattr(rollup_rerun, "open_context", lambda *_: site)
+    monkeypatch.setattr(rollup_rerun, "open_context", lambda *_, **__: site)
     return rerun_rollup(UsageSettings(), BEGIN, BEGIN + 10 * HOUR)
 
 
