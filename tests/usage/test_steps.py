@@ -73,3 +73,9 @@ def test_length_of_a_day_at_clock_changes(day: str, hours: int) -> None:
 def test_unknown_time_zones_are_rejected(name: str) -> None:
     with pytest.raises(UnknownZone, match="time zone"):
         zone_of(name)
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Shanghai"])
+def test_total_of_all_times_has_no_dates(zone: str) -> None:
+    first, last = -62_135_596_800, 253_402_300_799
+    assert bounds(first, last, StepUnit.TOTAL, zone_of(zone)) == [first, last + 1]

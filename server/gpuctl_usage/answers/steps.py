@@ -64,12 +64,15 @@ def bounds(start: float, end: float, step: StepUnit, zone: tzinfo) -> list[int]:
         return []
     if step is StepUnit.HOUR:
         return list(range(first, last + 1, HOUR))
+    if step is StepUnit.TOTAL:
+        # The first and the last representable hour have no date in some time zones.
+        return [first, last]
     return [first, *(time for time in _inner(first, last, step, zone) if first < time < last), last]
 
 
 def _inner(first: int, last: int, step: StepUnit, zone: tzinfo) -> Iterator[int]:
     day = datetime.fromtimestamp(first, zone).date()
-    while step is not StepUnit.TOTAL:
+    while True:
         day = _following(day, step)
         # If midnight does not exist or occurs twice, this is the first moment of the day.
         begin = next_hour(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp())
