@@ -61,6 +61,7 @@ type LogStream struct {
 	request  request
 	last     string
 	failures int
+	heard    time.Time
 	body     io.ReadCloser
 	scanner  *bufio.Scanner
 	watchdog *time.Timer
@@ -97,7 +98,7 @@ func (s *LogStream) Next() bool {
 	for !s.done {
 		err := s.read()
 		if err == nil {
-			s.failures = 0
+			s.failures, s.heard = 0, time.Now()
 			return true
 		}
 		s.disconnect()
@@ -107,13 +108,19 @@ func (s *LogStream) Next() bool {
 		s.failures++
 		if s.ctx.Err() != nil {
 			s.end(s.ctx.Err())
-		} else if s.failures >= s.client.retry.Attempts || !isTransient(s.ctx, err) {
+		} else if s.gaveUp() || !isTransient(s.ctx, err) {
 			s.end(err)
 		} else if err := sleep(s.ctx, s.client.retry.after(s.failures, "")); err != nil {
 			s.end(err)
 		}
 	}
 	return false
+}
+
+// gaveUp returns true if there are no attempts left, and the service is not only being replaced.
+func (s *LogStream) gaveUp() bool {
+	most := s.client.retry.Attempts
+	return s.failures >= most && (most <= 1 || time.Since(s.heard) > outage)
 }
 
 // Line returns the current line.
@@ -148,7 +155,7 @@ func (s *LogStream) read() error {
 		s.watchdog.Reset(silence)
 		if strings.HasPrefix(s.scanner.Text(), ":") {
 			// The service sends comments while there are no lines: the next break is not one more in a row.
-			s.failures = 0
+			s.failures, s.heard = 0, time.Now()
 		}
 		field, value, _ := strings.Cut(s.scanner.Text(), ":")
 		value = strings.TrimPrefix(value, " ")

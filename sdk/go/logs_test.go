@@ -71,6 +71,10 @@ func TestAQuietLogIsFollowedThroughBreaks(t *testing.T) {
 	for len(handlers) < 2*soon.Attempts {
 		handlers = append(handlers, events("retry: 3000\n\n", ":\n\n"))
 	}
+	// The service has been alive, and is being replaced.
+	for len(handlers) < 4*soon.Attempts {
+		handlers = append(handlers, status(503, away))
+	}
 	client, _ := serving(t, append(handlers, events(lineEvent("1", "a"), endEvent(1000)))...)
 	lines := client.FollowLogs(context.Background(), "a", nil)
 	if !lines.Next() || lines.Line().Text != "a" || lines.Next() || lines.Err() != nil {

@@ -8,7 +8,7 @@ import (
 
 var ended = []string{"succeeded", "failed"}
 
-// outage is the time for which a service that has responded before may be away, such as while it is replaced.
+// outage is the time for which waits and followed logs retry a service that has responded before: it may be replaced.
 const outage = time.Minute
 
 // WaitOptions are the optional parameters of WaitForJob.

@@ -34,7 +34,6 @@ from gpuctl_sdk import (
     TimedOut,
     UnexpectedAnswer,
     Unreachable,
-    waiting,
 )
 from gpuctl_sdk.documents import as_yaml
 from gpuctl_server.http_problems import Problem, answer
@@ -360,7 +359,7 @@ def test_wait_for_job_outlives_a_replaced_service(monkeypatch: pytest.MonkeyPatc
     # A service that never responded, one that does not come back, and a job that is gone.
     with pytest.raises(Unreachable):
         FakeService(httpx.ConnectError("refused")).client().wait_for_job("a")
-    monkeypatch.setattr(waiting, "OUTAGE", 0.0)
+    monkeypatch.setattr("gpuctl_sdk.retrying.OUTAGE", 0.0)
     for trouble, error in ((broken(), ServiceError), (httpx.Response(404, json=PROBLEM), NotFound)):
         with pytest.raises(error):
             FakeService(job_details_response("running"), trouble).client().wait_for_job("a", every=0.001)
@@ -453,6 +452,10 @@ def test_quiet_log_is_followed_through_any_number_of_breaks() -> None:
     """A connection that was alive ends a row of failures: proxies limit the time of a connection."""
     quiet = sends("retry: 3000\n\n", ":\n\n")
     scenes = [*([quiet] * 2 * SOON.attempts), sends(line(1, "a"), end(1000, "has finished"))]
+    away = [sends("", status=503)] * 2 * SOON.attempts
+    with event_server(quiet, *away, scenes[-1]) as url, Client(url, TOKEN, retrying=SOON) as client:
+        # It has been alive, and is being replaced.
+        assert [item.text for item in client.follow_logs("a")] == ["a"]
     with event_server(*scenes) as url, Client(url, TOKEN, retrying=SOON).follow_logs("a") as lines:
         assert [item.text for item in lines] == ["a"]
 

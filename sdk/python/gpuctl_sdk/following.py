@@ -17,7 +17,7 @@ from gpuctl_sdk.answer import Answer
 from gpuctl_sdk.calls import Call, given, segment
 from gpuctl_sdk.errors import Forbidden, GpuctlError, ServiceError, UnexpectedAnswer
 from gpuctl_sdk.exchange import Exchange, error_of, unreachable
-from gpuctl_sdk.retrying import RETRIED_STATUSES
+from gpuctl_sdk.retrying import RETRIED_STATUSES, is_outage_over
 
 ENDED, NOT_ALLOWED, FAILED = 1000, 1008, 1011
 """Codes of the event `end` after which the client does not reconnect."""
@@ -98,6 +98,7 @@ class _Following:
         self._query = given({**query, "container": wish.container, "namespace": wish.namespace})
         self._last = ""
         self._failures = 0
+        self._heard: float | None = None
         self._closed = False
 
     def _request(self) -> dict[str, Any]:
@@ -123,11 +124,11 @@ class _Following:
         try:
             if event.name == "message":
                 line = LogLine.model_validate_json(event.data)
-                self._failures, self._last = 0, event.mark or self._last
+                self._failures, self._heard, self._last = 0, time.monotonic(), event.mark or self._last
                 return line
             if event.name == "alive":
                 # The service sends comments while there are no lines: the next break is not one more in a row.
-                self._failures = 0
+                self._failures, self._heard = 0, time.monotonic()
             if event.name != "end":
                 return None
             value = json.loads(event.data)
@@ -149,7 +150,8 @@ class _Following:
         :raises GpuctlError: there are no attempts left.
         """
         self._failures += 1
-        if self._failures >= self._exchange.retrying.attempts:
+        most = self._exchange.retrying.attempts
+        if self._failures >= most and (most == 1 or is_outage_over(self._heard)):
             raise self._gave_up(error) from None
         return self._exchange.retrying.after(self._failures)
 

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import random
+import time
 from dataclasses import dataclass
 
 RETRIED_STATUSES = frozenset({429, 502, 503})
 """Statuses after which the same request may succeed later."""
+
+OUTAGE = 60.0
+"""Seconds for which waits and followed logs retry a service that has responded before: it may be replaced."""
+
+
+def is_outage_over(heard: float | None) -> bool:
+    """Return True if there is no more reason to wait for a service.
+
+    :param heard: when it last responded (monotonic); None: it never has.
+    """
+    return heard is None or time.monotonic() > heard + OUTAGE
 
 
 @dataclass(frozen=True)

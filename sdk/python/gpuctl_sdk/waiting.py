@@ -6,12 +6,10 @@ import time
 from collections.abc import Collection
 
 from gpuctl_sdk.errors import GpuctlError, JobEnded, ServiceError, TimedOut
-from gpuctl_sdk.retrying import RETRIED_STATUSES
+from gpuctl_sdk.retrying import RETRIED_STATUSES, is_outage_over
 
 ENDED = ("succeeded", "failed")
 """The statuses of a job that has ended."""
-OUTAGE = 60.0
-"""Seconds for which a service that has responded before may be away, such as while it is replaced."""
 
 
 class Watch:
@@ -43,7 +41,7 @@ class Watch:
         """
         if isinstance(error, ServiceError) and error.status not in RETRIED_STATUSES:
             raise error
-        if self._heard is None or time.monotonic() > self._heard + OUTAGE:
+        if is_outage_over(self._heard):
             raise error
 
     def pause(self, every: float) -> float:
