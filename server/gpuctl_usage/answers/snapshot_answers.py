@@ -98,9 +98,14 @@ def snapshot_list(
         def find(limit: int, offset: int) -> list[dict[str, Any]]:
             # The total of the visible namespaces is computed from the details.
             read = told or seen is not None
-            few = None if some is None else some[offset : offset + limit]
-            kept = read_snapshots(connection, *asked, details=read, limit=limit, offset=offset, few=few)
-            return [_value(item, cluster.name, seen, told, names) for item in kept]
+            found: list[dict[str, Any]] = []
+            # The details of thousands of snapshots would need much memory at once.
+            for first in range(offset, min(offset + limit, total), MOST_DETAILED):
+                most = min(MOST_DETAILED, offset + limit - first)
+                few = None if some is None else some[first : first + most]
+                kept = read_snapshots(connection, *asked, details=read, limit=most, offset=first, few=few)
+                found += [_value(item, cluster.name, seen, told, names) for item in kept]
+            return found
 
         answer = page_or_list(paging, lambda: total, find)
     note = say(
