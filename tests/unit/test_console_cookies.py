@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 from starlette.responses import Response
 
+from gpuctl_server.access.oidc_login import LoginAttempt
 from gpuctl_server.console.sessions import Session, Sessions
 
 
@@ -25,3 +28,17 @@ def test_attempt_is_that_of_this_host_at_any_path() -> None:
     assert cookie == "__Host-gpuctl-login=value"
     assert {"Path=/", "Secure", "HttpOnly", "SameSite=lax"} <= set(flags)
     assert sessions.attempt(cookie) == "value"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "[" * 2900, '{"state": "a"}'),
+        '{"state": 1, "nonce": "b", "verifier": "c"}',
+        '{"state": "\\ud800", "nonce": "b", "verifier": "c"}',
+    ],
+)
+def test_damaged_cookie_of_an_attempt_is_ignored(text: str) -> None:
+    attempt = LoginAttempt.new()
+    assert LoginAttempt.of(attempt.text()) == attempt
+    assert LoginAttempt.of(base64.urlsafe_b64encode(text.encode()).decode()) is None

@@ -6,7 +6,6 @@ What must survive the redirect is in a short-lived cookie, so that any replica c
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -65,9 +64,10 @@ class LoginAttempt:
         try:
             value = json.loads(base64.urlsafe_b64decode(text))
             attempt = LoginAttempt(**value)
-        except (ValueError, TypeError, binascii.Error):
+        except (ValueError, TypeError, RecursionError):
             return None
-        return attempt if all(isinstance(item, str) for item in asdict(attempt).values()) else None
+        is_valid = all(isinstance(item, str) and item.isascii() for item in asdict(attempt).values())
+        return attempt if is_valid else None
 
 
 @dataclass(frozen=True)
