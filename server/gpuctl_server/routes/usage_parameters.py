@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime, timezone
 from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import Depends, Query
@@ -16,6 +17,9 @@ from gpuctl_usage.answers.query_scope import Cursor, Paging
 from gpuctl_usage.answers.steps import StepUnit
 
 _MOST_HOURS = 10 * 366 * 24
+_FIRST, _LAST = (
+    moment.replace(microsecond=0, tzinfo=timezone.utc).timestamp() for moment in (datetime.min, datetime.max)
+)
 Cluster = Annotated[
     str,
     Query(
@@ -82,10 +86,12 @@ def seconds_of(field: str, text: str, default: float) -> float:
 
 
 def hours_between(cluster: str, start: float, end: float, paging: Paging | Cursor | None, **more: Any) -> HoursQuery:
-    """Return the selection of hours of a time range.
+    """Return the selection of hours of a time range, within the years 1 to 9999.
 
     :raises Problem: 400 if the range is empty.
     """
+    # A default of one may be beyond: a day before the other, or many hours after it.
+    start, end = max(start, _FIRST), min(end, _LAST)
     if start >= end:
         raise Problem(400, say("start_time must be before end_time"), error="InvalidRequest")
     return HoursQuery(cluster, start, end, paging=paging, **more)
