@@ -109,6 +109,16 @@ def test_console_works_without_storage_and_with_a_wrong_clock(visit: Visit, plac
     page.get_by_role("heading", name="任务").wait_for()
 
 
+@pytest.mark.parametrize("name", ["nowhere", "constructor"])
+def test_address_of_no_page_says_so(visit: Visit, name: str) -> None:
+    """Each object of JavaScript has a property ``constructor``."""
+    page = visit.log_in().page
+    visit.open(f"/{name}")
+    page.get_by_role("heading", name="There is no such page").wait_for()
+    visit.open(f"/jobs?status={name}")
+    page.get_by_role("heading", name="Jobs").wait_for()
+
+
 def test_wrong_token_is_an_error_beside_the_field(visit: Visit) -> None:
     visit.page.goto(visit.served.url)
     visit.page.fill("#token", "wrong")

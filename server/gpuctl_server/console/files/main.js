@@ -114,7 +114,8 @@ function Page({ isFirst }) {
   useEffect(() => {
     // Tabs of several jobs or nodes are told apart by their titles.
     const object = Object.hasOwn(PAGES, name) ? route.value.parts.slice(1).join("/") : "";
-    document.title = `${object && `${object} · `}${t(TITLES[name] || (name === "new" ? "New job" : "There is no such page"))} · gpuctl`;
+    const title = Object.hasOwn(TITLES, name) ? TITLES[name] : name === "new" ? "New job" : "There is no such page";
+    document.title = `${object && `${object} · `}${t(title)} · gpuctl`;
     // After a login or a change of the page the focus is at the heading, as after loading a document.
     const heading = place.current?.querySelector("h1");
     if (earlier.current === where || !heading) return;

@@ -46,8 +46,8 @@ const WORDS = /* texts */ {
 
 /** Return the text of a word of the API. @param {string} word */
 export function worded(word) {
-  const text = WORDS[word.toLowerCase().replaceAll(" ", "")];
-  return text ? t(text) : word;
+  const key = word.toLowerCase().replaceAll(" ", "");
+  return Object.hasOwn(WORDS, key) ? t(WORDS[key]) : word;
 }
 
 /** A status word with its colour. @param {{word: string | null}} props */

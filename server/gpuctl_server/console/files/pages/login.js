@@ -40,7 +40,7 @@ export function Login() {
   const help = t(HELP[session.value?.auth || "tokens"]).split("`");
   return html`<main class="login" id="main">
     <h1 tabindex="-1">${t("Log in")}</h1>
-    ${PROBLEMS[route.value.query.problem] && html`<p class="problem" role="alert">${t(PROBLEMS[route.value.query.problem])}</p>`}
+    ${Object.hasOwn(PROBLEMS, route.value.query.problem) && html`<p class="problem" role="alert">${t(PROBLEMS[route.value.query.problem])}</p>`}
     ${session.value?.hasEnded && !error && html`<p class="notes" role="status">${t("Your session has ended. Log in again to go on where you were.")}</p>`}
     ${draft.value && html`<p class="notes" role="status">${t("A document that was not applied is kept in this tab for {user}. If another user logs in, it is discarded.", { user: draft.value.user })}</p>`}
     ${session.value?.provider && html`<p><a class="button main" href="console/oidc/login">${t("Log in at your identity provider")}</a></p><p>${t("Or with a token:")}</p>`}
