@@ -11,6 +11,7 @@ from gpuctl.importing.pod_fields import PodFields
 from gpuctl.importing.source_tree import Path, SourceTree
 
 _PROTOCOLS = ("TCP", "UDP")
+_PROTOCOL = "a port is TCP or UDP, not {}"
 _MAIN = "main"
 
 
@@ -33,10 +34,13 @@ class ServicePorts:
     def take(self, service: SourceTree | None) -> None:
         """Take the ports of the container, and those of its Service."""
         first = None if service is None else self._target(service, ("spec", "ports", 0))
-        if first is not None:
+        if first is not None and first.protocol in _PROTOCOLS:
             self.main = next((port for port in self.known if _is_same(port, first)), first)
-        for port in self.known:
-            self._container_port(port)
+        for index, port in enumerate(self.known):
+            if any(_is_same(port, other) for other in self.known[:index]):
+                self.tree.mapped(port.path, "service.ports", "the container has this port already")
+            else:
+                self._container_port(port)
         if service is not None:
             for index in range(service.items(("spec", "ports"))):
                 self._service_port(service, ("spec", "ports", index), is_first=index == 0)
@@ -57,7 +61,7 @@ class ServicePorts:
         tree, is_main = self.tree, port is self.main
         field = "service.port" if is_main else "service.ports"
         if port.protocol not in _PROTOCOLS:
-            tree.dropped(port.path, f"a port is TCP or UDP, not {port.protocol}")
+            tree.dropped(port.path, _PROTOCOL.format(port.protocol))
             return
         if is_main:
             self.draft.set("service.port", port.number, tree.line(port.path))
@@ -80,7 +84,10 @@ class ServicePorts:
 
     def _service_port(self, service: SourceTree, path: Path, *, is_first: bool) -> None:
         port, target = whole_number(service.text((*path, "port"))), self._target(service, path)
-        if port is None or target is None or target.protocol not in _PROTOCOLS:
+        if target is not None and target.protocol not in _PROTOCOLS:
+            service.dropped(path, _PROTOCOL.format(target.protocol))
+            return
+        if port is None or target is None:
             service.dropped(path, f"no port of the container is `{service.text((*path, 'targetPort'))}`")
             return
         node_port = whole_number(service.text((*path, "nodePort")))
