@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from gpuctl.acts.version_conflicts import retried_on_conflict
 from gpuctl.hints import OVERWRITE_LABEL
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
 from gpuctl.kube.not_found import no_such_node, suggestion
@@ -21,8 +22,6 @@ from gpuctl.objects.label_names import LABEL_MAX
 LABEL_MANAGER = "gpuctl-label"
 EMPTY = '""'
 """Text for an empty value."""
-_ATTEMPTS = 20
-"""Maximum attempts. Each conflict means that another client has finished, so that as many clients may write at once."""
 _EXPLAINED = 16
 """Maximum number of missing names for which similar ones are searched: for hundreds it does not help, and takes
 seconds.
@@ -174,7 +173,7 @@ def change_nodes(
 
     def change(name: str) -> NodeChange | NodeChangeFailure:
         try:
-            return _change(session, Key("Node", "", name), wanted, manager)
+            return retried_on_conflict(lambda: _change(session, Key("Node", "", name), wanted, manager))
         except UnexpectedNode as error:
             return NodeChangeFailure(name, error.error, str(error))
         except ClusterError as error:
@@ -237,25 +236,17 @@ def _change(
     wanted: Callable[[str, Mapping[str, str]], dict[str, str | None]],
     manager: str,
 ) -> NodeChange:
-    for attempt in range(1, _ATTEMPTS + 1):
-        node = session.get(key)
-        if node is None:
-            raise missing_node(key.name)
-        have = dict(labels_of(node))
-        labels = wanted(key.name, have)
-        changes = {name: value for name, value in labels.items() if have.get(name) != value}
-        if not changes:
-            return NodeChange(key.name, _change_text(labels, {}), node, have)
-        # Only the version that was read is changed: a concurrent change is not overwritten.
-        identity = {"uid": node["metadata"]["uid"], "resourceVersion": node["metadata"]["resourceVersion"]}
-        try:
-            changed = session.patch(key, {"metadata": {**identity, "labels": changes}}, manager=manager)
-        except ApiError as error:
-            if not error.is_conflict or attempt == _ATTEMPTS:
-                raise
-            continue
-        return NodeChange(key.name, _change_text(labels, {name: have.get(name) for name in changes}), changed, have)
-    raise AssertionError("unreachable")
+    node = session.get(key)
+    if node is None:
+        raise missing_node(key.name)
+    have = dict(labels_of(node))
+    labels = wanted(key.name, have)
+    changes = {name: value for name, value in labels.items() if have.get(name) != value}
+    if not changes:
+        return NodeChange(key.name, _change_text(labels, {}), node, have)
+    identity = {"uid": node["metadata"]["uid"], "resourceVersion": node["metadata"]["resourceVersion"]}
+    changed = session.patch(key, {"metadata": {**identity, "labels": changes}}, manager=manager)
+    return NodeChange(key.name, _change_text(labels, {name: have.get(name) for name in changes}), changed, have)
 
 
 def _change_text(labels: Mapping[str, str | None], before: Mapping[str, str | None]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import yaml
@@ -17,12 +18,13 @@ from gpuctl.acts.node_labels import (
     failure_of,
     missing_node,
 )
+from gpuctl.acts.version_conflicts import retried_on_conflict
 from gpuctl.apply.plan.plan import Refused
 from gpuctl.apply.plan.pool_labels import POOLS_MANAGER, held_labels, known_pools, labels_to_apply
 from gpuctl.apply.state.managed_fields import applied_fields
 from gpuctl.backend.emitter import emit_object
 from gpuctl.hints import CREATE_POOL, OR_MOVE_NODE
-from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.session import MANAGER, Session
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
@@ -32,9 +34,6 @@ from gpuctl.objects.api_resources import Key, Object, annotations_of, labels_of
 from gpuctl.objects.companion_names import DATA_KEY, config_map_name, pool_of
 from gpuctl.objects.embedded_document import document_of, document_text
 from gpuctl.objects.ownership_metadata import PART_OF, Records, records, stamp
-
-_ATTEMPTS = 20
-"""Maximum attempts. Each conflict means that another client has finished, so that as many clients may write at once."""
 
 
 class PoolMove(NamedTuple):
@@ -67,7 +66,7 @@ def add_to_pool(
 
     def join(name: str) -> NodeChange | NodeChangeFailure:
         try:
-            return _join(session, Key("Node", "", name), pool, keys, overwrite=overwrite)
+            return retried_on_conflict(lambda: _join(session, Key("Node", "", name), pool, keys, overwrite=overwrite))
         except UnexpectedNode as error:
             return NodeChangeFailure(name, error.error, str(error))
         except ClusterError as error:
@@ -117,7 +116,7 @@ def update_definitions(session: Session, report: NodeChangeReport, settings: Set
         joined = {move.node: move.gpu_type for move in moves if move.new == pool}
         left = {move.node for move in moves if move.old == pool} - set(joined)
         try:
-            written = _redefine(session, pool, joined, left, keys)
+            written = retried_on_conflict(partial(_redefine, session, pool, joined, left, keys))
         except ClusterError as error:
             report.notes.append(
                 say(
@@ -141,41 +140,28 @@ def _move(done: NodeChange, keys: Records, settings: Settings) -> PoolMove | Non
 
 
 def _join(session: Session, key: Key, pool: str, keys: Records, *, overwrite: bool) -> NodeChange:
-    for attempt in range(1, _ATTEMPTS + 1):
-        node = session.get(key)
-        if node is None:
-            raise missing_node(key.name)
-        have = dict(labels_of(node))
-        current = have.get(keys.pool)
-        if current == pool:
-            return NodeChange(key.name, say("is in pool {pool} already", pool=pool), node, have)
-        if current and not overwrite:
-            raise UnexpectedNode(
-                "NodeInOtherPool",
-                say("node {name} is in pool {pool}{how}", name=key.name, pool=current, how=OR_MOVE_NODE),
-            )
-        kept = {name: have[name] for name in held_labels(node) if name in have}
-        desired = labels_to_apply(key, {**kept, keys.pool: pool}, node["metadata"]["uid"])
-        # Another run of `add node` has the same field manager: without the version its pool would be overwritten.
-        desired["metadata"]["resourceVersion"] = node["metadata"]["resourceVersion"]
-        try:
-            changed, _ = session.apply(desired, manager=POOLS_MANAGER, force=overwrite)
-        except ApiError as error:
-            if not _is_version_conflict(error) or attempt == _ATTEMPTS:
-                raise
-            continue
-        said = (
-            say("joined pool {pool}, left {other}", pool=pool, other=current)
-            if current
-            else say("joined pool {pool}", pool=pool)
+    node = session.get(key)
+    if node is None:
+        raise missing_node(key.name)
+    have = dict(labels_of(node))
+    current = have.get(keys.pool)
+    if current == pool:
+        return NodeChange(key.name, say("is in pool {pool} already", pool=pool), node, have)
+    if current and not overwrite:
+        raise UnexpectedNode(
+            "NodeInOtherPool", say("node {name} is in pool {pool}{how}", name=key.name, pool=current, how=OR_MOVE_NODE)
         )
-        return NodeChange(key.name, said, changed, have)
-    raise AssertionError("unreachable")
-
-
-def _is_version_conflict(error: ApiError) -> bool:
-    """Return True if the object has changed since it was read, and no other manager holds the fields."""
-    return error.is_conflict and not any(cause.reason == "FieldManagerConflict" for cause in error.causes)
+    kept = {name: have[name] for name in held_labels(node) if name in have}
+    desired = labels_to_apply(key, {**kept, keys.pool: pool}, node["metadata"]["uid"])
+    # Another run of `add node` has the same field manager: without the version its pool would be overwritten.
+    desired["metadata"]["resourceVersion"] = node["metadata"]["resourceVersion"]
+    changed, _ = session.apply(desired, manager=POOLS_MANAGER, force=overwrite)
+    said = (
+        say("joined pool {pool}, left {other}", pool=pool, other=current)
+        if current
+        else say("joined pool {pool}", pool=pool)
+    )
+    return NodeChange(key.name, said, changed, have)
 
 
 def _redefine(session: Session, pool: str, joined: Mapping[str, str], left: set[str], keys: Records) -> Object | None:
@@ -184,19 +170,11 @@ def _redefine(session: Session, pool: str, joined: Mapping[str, str], left: set[
     :raises ClusterError: the user may not write it, or another manager (such as Argo CD) holds it.
     """
     key = Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(pool))
-    for attempt in range(1, _ATTEMPTS + 1):
-        live = session.get(key)
-        if live is None or pool_of(live, keys) != pool:
-            return None
-        desired = with_nodes(live, joined, left, keys)
-        if desired is None:
-            return None
-        try:
-            return session.apply(desired)[0]
-        except ApiError as error:
-            if not _is_version_conflict(error) or attempt == _ATTEMPTS:
-                raise
-    raise AssertionError("unreachable")
+    live = session.get(key)
+    if live is None or pool_of(live, keys) != pool:
+        return None
+    desired = with_nodes(live, joined, left, keys)
+    return None if desired is None else session.apply(desired)[0]
 
 
 def with_nodes(live: Object, joined: Mapping[str, str], left: set[str], keys: Records) -> Object | None:
