@@ -33,7 +33,7 @@ from gpuctl.objects.api_resources import (
 )
 from gpuctl.objects.autoscalers import resume_patch
 from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, HELD_QUEUE, Records
-from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.pod_templates import pod_templates, with_replicas
 from gpuctl.objects.prerequisites import is_waiting, prerequisites_of
 from gpuctl.objects.queueing import as_submitted, is_held, queue_of, release
 from gpuctl.objects.scheduled_jobs import is_scheduled
@@ -83,7 +83,7 @@ def resumed_object(session: Session, live: Object, keys: Records) -> Object | No
         return _unsuspended(live) if spec.get("suspend") else None
     if spec.get("replicas", 1) or keys.paused not in annotations_of(live) or pause_undone_by(live) is not None:
         return None
-    return {**live, "spec": {**spec, "replicas": replicas_before_pause(live, keys)}}
+    return with_replicas(live, replicas_before_pause(live, keys))
 
 
 def _resume(session: Session, live: Object, keys: Records, waits: str) -> PauseResult:

@@ -98,6 +98,11 @@ def replicas(workload: Object) -> int:
     return pods_left({**workload, "status": {}})
 
 
+def with_replicas(service: Object, number: int) -> Object:
+    """Return a service with this number of replicas."""
+    return {**service, "spec": {**service["spec"], "replicas": number}}
+
+
 def pods_to_start(workload: Object) -> int:
     """Return how many pods must run before a workload counts as running; those that have succeeded count, too."""
     least, every = least_pods(workload), replicas(workload)

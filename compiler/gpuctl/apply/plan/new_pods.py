@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.objects.api_resources import SERVICES, WORKLOADS, Object
+from gpuctl.objects.pod_templates import with_replicas
 
 
 def workload_of_new_pods(step: Step) -> Object | None:
@@ -16,6 +17,5 @@ def workload_of_new_pods(step: Step) -> Object | None:
         return step.desired if step.method in ("post", "put", "apply") else None
     if step.key.kind not in SERVICES or step.live is None:
         return None
-    spec = step.live["spec"]
-    added = ((step.desired.get("spec") or {}).get("replicas") or 0) - spec.get("replicas", 1)
-    return {**step.live, "spec": {**spec, "replicas": added}} if added > 0 else None
+    added = ((step.desired.get("spec") or {}).get("replicas") or 0) - step.live["spec"].get("replicas", 1)
+    return with_replicas(step.live, added) if added > 0 else None

@@ -36,7 +36,7 @@ from gpuctl.objects.api_resources import (
 from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
 from gpuctl.objects.companion_names import DATA_KEY, config_map_name
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.pod_templates import pod_templates, with_replicas
 from gpuctl.objects.role_jobs import pools_of
 from gpuctl.objects.scheduled_jobs import KIND, is_run
 from gpuctl.objects.workload_start import not_started, replicas_before_pause
@@ -186,7 +186,7 @@ def _in_full(workload: Object, most: int | None, keys: Records) -> Object:
         return not_started(workload)
     if most is None and keys.paused in annotations_of(workload):
         most = replicas_before_pause(workload, keys)
-    return workload if most is None else {**workload, "spec": {**workload["spec"], "replicas": most}}
+    return workload if most is None else with_replicas(workload, most)
 
 
 def _unfinished(session: Session, pool: str, keys: Records) -> list[Object]:

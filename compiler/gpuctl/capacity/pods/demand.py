@@ -23,7 +23,7 @@ from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
 from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
 from gpuctl.objects.label_names import LEADER_WORKER_SET_NAME
-from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.pod_templates import pod_templates, with_replicas
 from gpuctl.objects.role_jobs import JOBSET_LABEL
 from gpuctl.objects.workload_state import without_generated_suffix
 
@@ -220,7 +220,7 @@ def _scaled_as(workload: Object, bounds: tuple[int, int] | None) -> Object:
     count = 1 if workload["spec"].get("replicas") is None else int(workload["spec"]["replicas"])
     if count or not bounds[0]:
         count = min(max(count, bounds[0]), bounds[1])
-    return {**workload, "spec": {**workload["spec"], "replicas": count}}
+    return with_replicas(workload, count)
 
 
 def _by_name(pods: Iterable[Object]) -> dict[tuple[str, str], list[Object]]:
