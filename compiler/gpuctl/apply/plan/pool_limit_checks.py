@@ -75,25 +75,31 @@ def check_pool_limits(
         per_job, most = quota.get("maxGpuPerJob"), quota.get("maxJobs")
         if isinstance(per_job, int):
             errors += _oversized(changes, pool, per_job, claims, request)
-        after: dict[bool, list[Object]] = {True: [], False: []}
-        for change in changes:
-            if end_state(change.after) is None:
-                after[_is_unfinished_in(change.step.live, pool, keys)].append(change.after)
-        if isinstance(most, int) and after[False]:
-            changed = {key for step in steps if step.action in WRITING for key in _keys_of(step)}
-            stay = [obj for obj in _unfinished(session, pool, keys) if key_of(obj) not in changed]
-            jobs, total = (_count_jobs([*stay, *after[True], *more]) for more in ([], after[False]))
-            if total > max(most, jobs):
-                errors.append(
-                    say(
-                        "pool {pool} allows {most} unfinished jobs: there are {jobs}, and {more} would be added",
-                        pool=pool,
-                        most=most,
-                        jobs=jobs,
-                        more=total - jobs,
-                    )
-                )
+        if isinstance(most, int):
+            errors += _too_many(session, steps, changes, pool, most, keys)
     return errors
+
+
+def _too_many(
+    session: Session, steps: Iterable[Step], changes: Iterable[_Change], pool: str, most: int, keys: Records
+) -> Iterator[str]:
+    """Yield an error if jobs come to a pool that then has too many."""
+    unfinished = [change for change in changes if end_state(change.after) is None]
+    coming = [change.after for change in unfinished if not _is_unfinished_in(change.step.live, pool, keys)]
+    if not coming:
+        return
+    written = {key for step in steps if step.action in WRITING for key in _keys_of(step)}
+    there = [obj for obj in _unfinished(session, pool, keys) if key_of(obj) not in written]
+    there += [change.after for change in unfinished if _is_unfinished_in(change.step.live, pool, keys)]
+    jobs, total = _count_jobs(there), _count_jobs([*there, *coming])
+    if total > max(most, jobs):
+        yield say(
+            "pool {pool} allows {most} unfinished jobs: there are {jobs}, and {more} would be added",
+            pool=pool,
+            most=most,
+            jobs=jobs,
+            more=total - jobs,
+        )
 
 
 def _changes(steps: Iterable[Step]) -> Iterator[_Change]:
