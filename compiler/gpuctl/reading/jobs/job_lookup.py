@@ -15,7 +15,7 @@ from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of, label
 from gpuctl.objects.hashed_names import job_of_hashed_name, unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.scheduled_jobs import is_part_of_job, is_run
-from gpuctl.reading.jobs.job_ids import name_in_id
+from gpuctl.reading.jobs.job_ids import GENERAL_PREFIXES, POD_PREFIXES, name_in_id, without_general_prefix
 from gpuctl.reading.jobs.job_objects import (
     Job,
     add_prerequisites,
@@ -29,8 +29,6 @@ from gpuctl.reading.jobs.job_objects import (
 )
 
 _FEW = 3
-_PODS = ("pod", "pods", "po")
-_PREFIXES = frozenset({"job", "jobs", *_PODS})
 
 
 class JobNotFound(NoSuchJob):
@@ -94,11 +92,11 @@ def split_prefix(text: str) -> tuple[str, str]:
     :raises NoSuchJob: the prefix is unknown.
     """
     prefix, _, name = text.rpartition("/")
-    if prefix and prefix not in _PREFIXES and prefix not in JOB_KINDS:
+    if prefix and prefix not in GENERAL_PREFIXES and prefix not in JOB_KINDS:
         raise NoSuchJob(
             say("`{text}` is not the name of a job", text=text), say("write its name, `training/NAME`, or `pod/NAME`")
         )
-    return "pod" if prefix in _PODS else "job" if prefix == "jobs" else prefix, name
+    return "pod" if prefix in POD_PREFIXES else "job" if prefix == "jobs" else prefix, name
 
 
 def select_job(scope: Scope, jobs: list[Job], prefix: str, name: str) -> Job | None:
@@ -192,12 +190,6 @@ def find_jobs(scope: Scope, names: Iterable[str], keys: Records, selector: str =
             job, _ = find_job(scope, text, keys) if is_whole else _by_pod_or_object(scope, "", text, keys)
             jobs.setdefault(job.identity, job)
     return [jobs[identity] for identity in sorted(jobs)]
-
-
-def without_general_prefix(text: str) -> str:
-    """Return a name without ``job/`` or ``pod/``, which select no kind. ``training/NAME`` is returned unchanged."""
-    prefix, _, name = text.rpartition("/")
-    return name if prefix in _PREFIXES else text
 
 
 def _words(job: Job) -> set[str]:

@@ -10,6 +10,7 @@ from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.label_names import SWEEP
 from gpuctl.reading.jobs import job_rows
+from gpuctl.reading.jobs.job_ids import without_general_prefix
 from gpuctl.reading.jobs.job_objects import Identity, Job, read_jobs
 from gpuctl.reading.jobs.job_rows import JobFilter, JobTableRow
 from gpuctl.reading.jobs.row_changes import watch_rows
@@ -56,12 +57,7 @@ class JobQuery(NamedTuple):
     @property
     def filter(self) -> JobFilter:
         """Return the filter on rows."""
-        names: tuple[str, ...] = ()
-        if self.names:
-            from gpuctl.reading.jobs.job_lookup import without_general_prefix
-
-            names = tuple(map(without_general_prefix, self.names))
-        return JobFilter(self.pool, self.kind, self.status, names)
+        return JobFilter(self.pool, self.kind, self.status, tuple(map(without_general_prefix, self.names)))
 
     @property
     def parameters(self) -> dict[str, str]:
