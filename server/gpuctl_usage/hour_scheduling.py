@@ -111,8 +111,10 @@ class HourRoller:
 
         :raises DatabaseProblem: the database cannot be read.
         """
+        return self._first_since(self._database.began(self._cluster))
+
+    def _first_since(self, began: float | None) -> int | None:
         # Collecting begins when all kinds are listed, which may be hours after :meth:`begin`.
-        began = self._database.began(self._cluster)
         hours = (self._first_stored, None if began is None else hour_of(began))
         return max((hour for hour in hours if hour is not None), default=None)
 
@@ -123,7 +125,8 @@ class HourRoller:
         """
         if self._begun is None:
             return None
-        for start in range(self._first_due(self._begun), hour_of(now), HOUR):
+        first = self.first_hour()
+        for start in range(self._begun if first is None else first, hour_of(now), HOUR):
             known = self._states.get(start)
             if now < start + HOUR + ROLL_UP_AFTER or now < self._not_before.get(start, 0.0):
                 continue
@@ -202,10 +205,6 @@ class HourRoller:
             LOG.info("hour rolled up", extra={**told, **more, "seconds": round(time.monotonic() - begun, 2)})
         return changed
 
-    def _first_due(self, otherwise: int) -> int:
-        first = self.first_hour()
-        return otherwise if first is None else first
-
     def _is_deleted(self, start: int) -> bool:
         """Return True if an hour was stored and has expired: a day is stored when all its hours are."""
         if self._database.hours(self._cluster, start, start + HOUR):
@@ -219,8 +218,10 @@ class HourRoller:
         is_whole = rolled.known_until == rolled.start + HOUR
         hour = HourFigures(rolled.start, is_whole, whole.samples, rolled.dropped, *figures)
         self._health.hour_rolled_up(hour, hour.start - DAY)
-        until = self._first_due(rolled.start if self._begun is None else self._begun)
         began = self._database.began(self._cluster)
+        until = self._first_since(began)
+        if until is None:
+            until = rolled.start if self._begun is None else self._begun
         while (known := self._states.get(until)) is not None and known.seconds == HOUR - missed(until, began):
             until += HOUR
         self._health.rolled_until = float(until)
