@@ -118,7 +118,7 @@ def _cards(defaults: dict[str, Any], data: dict[str, Any]) -> Iterator[_Path]:
 
 
 def _value(data: Any, path: _Path) -> Any:
-    """Return the value at a path; None if there is none."""
+    """Return the value of a field in nested mappings; None if it is not set."""
     for name in path:
         data = data.get(name) if isinstance(data, dict) else None
     return data

@@ -65,11 +65,11 @@ def fixed_labels(workload: Object) -> dict[str, str]:
 
 
 def spec_digest(objects: Iterable[Object], *, in_git: bool = True) -> str:
-    """Return the hash of the parts that cannot change while a training runs: its spec, its mounted files and the
-    :func:`fixed_labels`.
+    """Return the hash of the fields that cannot change while a training runs: its spec, the data of its ConfigMaps,
+    and the :func:`fixed_labels`.
 
-    Other metadata and the :func:`changeable_fields` are excluded, so that changing them restarts nothing. So is the
-    Service, whose content no pod reads.
+    Other labels, annotations and the :func:`changeable_fields` are left out, so that a change of them restarts nothing.
+    The Service is left out, because no pod reads its content.
 
     :param in_git: a controller applies the objects as they are in git. False for ``apply``, which leaves a running
         training in its queue.

@@ -29,9 +29,9 @@ _RANDOM, _LONGEST_PREFIX = 5, 58
 class DryRunPod(NamedTuple):
     """A pod of a workload as the server would create it.
 
-    ``pods`` is the number of such pods that must run at once. ``template`` has the defaults of the server and of
-    LimitRanges; equal templates share one dry-run. ``own`` is the template as the workload states it. ``refusal`` is
-    the error of a quota for one pod now.
+    ``workload`` is the object whose controller creates it, ``pods`` the number of such pods that must run at once.
+    ``template`` has the defaults of the server and of LimitRanges; equal templates share one dry-run. ``own`` is the
+    template as the workload states it. ``refusal`` is the error of a quota for one pod now.
     """
 
     step: Step
