@@ -132,6 +132,42 @@ def test_apply_of_another_form_takes_the_place_of_a_deleted_job(place: Place, se
     assert secrets_of(place) == set()
 
 
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_job_of_a_later_apply_is_kept_if_that_was_killed_too(place: Place, session: Session, nodes: int) -> None:
+    """It was killed after it had created the job, before it removed the first journal: the old Service does not come
+    back, nor does the old form.
+    """
+    place.platform("training: {backend: jobset}")
+    place.apply(training("train"))
+    (entry,) = new_image_entries(place, "train")
+    labels = entry.old["metadata"]["labels"]
+    metadata = {"name": "train", "namespace": place.namespace, "labels": labels}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"clusterIP": "None"}}
+    entries = [entry, JournalEntry(NO_UID, service, None, "post", entry.key)]
+    delete_jobs(place, "train")
+    place.apply(training(resources={"nodes": nodes}, environment=image("v3")))
+    journals.write(session, entries, KEYS)
+    before = place.objects(("Job", "JobSet", "Service"))
+    place.gpuctl("recover", "-n", place.namespace, "--yes")
+    assert place.objects(("Job", "JobSet", "Service")) == before
+    assert secrets_of(place) == set()
+
+
+def test_newer_journal_of_a_job_counts(place: Place, session: Session) -> None:
+    """The run after a killed one failed for another job, which left the first journal; the third was killed."""
+    place.apply(training("train"))
+    first = new_image_entries(place, "train", tag="v2")
+    delete_jobs(place, "train")
+    place.apply(training(environment=image("v3")))
+    journals.write(session, first, KEYS)
+    place.until(lambda: session.server_time() > created(place, "train") + 2, "a second")
+    journals.write(session, new_image_entries(place, "train", tag="v4"), KEYS)
+    delete_jobs(place, "train")
+    place.gpuctl("recover", "-n", place.namespace, "--yes")
+    assert image_of(place, "train") == "v4"
+    assert secrets_of(place) == set()
+
+
 def test_journal_that_cannot_be_written_whole_is_removed(place: Place, session: Session) -> None:
     """The second namespace does not exist: the Secret in the first one goes again."""
     place.apply(training("train"))

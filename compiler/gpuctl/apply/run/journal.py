@@ -58,7 +58,7 @@ def remove(session: Session, journal: Journal) -> None:
 
 
 def find(session: Session, keys: Records, namespaces: Iterable[str] | None, *, strict: bool = False) -> list[Journal]:
-    """Return the journals in some namespaces, or in all (None), including invalid ones.
+    """Return the journals in some namespaces, or in all (None), including invalid ones; newer ones first.
 
     A namespace whose Secrets the user may not list is skipped, unless ``strict``: another user must finish its
     journals.
@@ -74,9 +74,10 @@ def find(session: Session, keys: Records, namespaces: Iterable[str] | None, *, s
     groups: dict[tuple[str, str], list[Object]] = {}
     for secret in found:
         groups.setdefault((secret["metadata"]["namespace"], labels_of(secret)[keys.journal]), []).append(secret)
-    return [
+    journals = [
         read_journal(identifier, namespace, group, keys) for (namespace, identifier), group in sorted(groups.items())
     ]
+    return sorted(journals, key=lambda journal: (journal.namespace, -journal.created))
 
 
 def _by_namespace(

@@ -18,7 +18,14 @@ from gpuctl.apply.run.create_with_quota_retry import create_unless_exists
 from gpuctl.apply.run.journal_entries import JournalEntry
 from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, LeaseHeld, abandoned_leases, hold_leases
-from gpuctl.apply.run.recovery_plan import RecoveryPlan, RecoveryProblem, finished_outcome, name_conflict, stays_with
+from gpuctl.apply.run.recovery_plan import (
+    RecoveryPlan,
+    RecoveryProblem,
+    finished_outcome,
+    name_conflict,
+    read_live,
+    stays_with,
+)
 from gpuctl.apply.run.terminating_namespaces import terminating_message
 from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.api_errors import ApiError, ClusterError
@@ -228,11 +235,11 @@ def _recover_entry(session: Session, entry: JournalEntry, work: _Work) -> Recove
     assert entry.new is not None
     try:
         work.await_others()
-        live = _live(session, entry)
+        live = read_live(session, [entry])
         taken = name_conflict(entry, live)
         if taken is not None:
             return RecoveryOutcome(key, "failed", taken)
-        ended = finished_outcome(entry, live)
+        ended = finished_outcome(entry, live, work.keys)
         if ended is not None:
             return RecoveryOutcome(key, *ended)
         old = live.get(entry.key)
@@ -243,17 +250,12 @@ def _recover_entry(session: Session, entry: JournalEntry, work: _Work) -> Recove
         if refusal is not None:
             return RecoveryOutcome(key, "gone", say("is not created again: {reason}", reason=refusal))
         # Another client may have waited for the name, too.
-        taken = name_conflict(entry, _live(session, entry))
+        taken = name_conflict(entry, read_live(session, [entry]))
         if taken is not None:
             return RecoveryOutcome(key, "failed", taken)
         return _create(session, entry, entry.new, key, work)
     except ClusterError as error:
         return RecoveryOutcome(key, "failed", error.message)
-
-
-def _live(session: Session, entry: JournalEntry) -> dict[Key, Object]:
-    found = {key: session.get(key) for key in {entry.key, entry.successor}}
-    return {key: obj for key, obj in found.items() if obj is not None}
 
 
 def _create(session: Session, entry: JournalEntry, new: Object, key: Key, work: _Work) -> RecoveryOutcome:

@@ -14,9 +14,10 @@ from gpuctl.apply.run.pod_privileges import privileges
 from gpuctl.apply.run.terminating_namespaces import find_terminating, terminating_message
 from gpuctl.apply.state.live_state import read_objects
 from gpuctl.hints import RecoverHint
+from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import Sentence, clauses, say
-from gpuctl.objects.api_resources import Key, Object, annotations_of, labels_of
+from gpuctl.objects.api_resources import Key, Object, annotations_of, forms_of, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_ours
 
 
@@ -103,28 +104,30 @@ def plan_recovery(
                     say("check it, and delete it if nothing is missing: `{command}`", command=journal.removal),
                 )
             )
-    wanted: set[Key] = set()
-    for journal in recovery_plan.journals:
-        wanted.update(loss.key for loss in journal.lost)
-        for entry in journal.entries:
-            wanted.update({entry.key, entry.successor, entry.companion_of or entry.key})
-    live = read_objects(session, sorted(wanted))
+    entries = [entry for journal in recovery_plan.journals for entry in journal.entries]
+    live = read_live(session, entries, {loss.key for journal in recovery_plan.journals for loss in journal.lost})
     for journal in recovery_plan.journals:
         if journal.namespace in recovery_plan.terminating:
             recovery_plan.steps += _farewells(journal, keys)
             continue
-        recovery_plan.steps += _steps(journal, live, keys, recovery_plan.exclusions)
-        recovery_plan.fallbacks.update(
-            (entry.successor, entry.old) for entry in journal.entries if entry.new is not None
-        )
+        steps = list(_steps(journal, live, keys, recovery_plan.exclusions))
+        recovery_plan.steps += steps
+        fallbacks = {entry.successor: entry.old for entry in journal.entries if entry.new is not None}
+        recovery_plan.fallbacks = {**fallbacks, **recovery_plan.fallbacks}
         problem = incomplete_journal(journal, live, recovery_plan.exclusions)
         if problem is not None:
             recovery_plan.problems.append(problem)
         recovery_plan.problems += _taken(journal, live, recovery_plan.exclusions)
+        # What a newer journal creates is not created by an older one of the same job.
+        live.update((step.key, _as_created(step.desired)) for step in steps if step.desired is not None)
     recovery_plan.working = lease_holders(
         session, sorted({item.namespace for item in recovery_plan.journals}), recovery_plan.observer
     )
     return recovery_plan
+
+
+def _as_created(obj: Object) -> Object:
+    return {**obj, "metadata": {**obj["metadata"], "uid": ""}}
 
 
 def _farewells(journal: Journal, keys: Records) -> Iterator[Step]:
@@ -200,17 +203,40 @@ def name_conflict(entry: JournalEntry, live: Mapping[Key, Object]) -> str | None
     return None
 
 
-def finished_outcome(entry: JournalEntry, live: Mapping[Key, Object]) -> tuple[Literal["new", "old"], Sentence] | None:
-    """Return the object that a workload's entry has left and its message, if the entry is finished; else None."""
-    obj = live.get(entry.successor)
-    if entry.successor != entry.key and obj is not None:
-        return "new", say("the new object exists")
+def read_live(session: Session, entries: Iterable[JournalEntry], more: Iterable[Key] = ()) -> dict[Key, Object]:
+    """Return the existing objects of entries, and of ``more``: old and new ones, workloads of companions.
+
+    A later run may have created a job in another form. Forms that the user may not read count as absent.
+    """
+    wanted, forms = set(more), set[Key]()
+    for entry in entries:
+        wanted.update({entry.key, entry.successor, entry.companion_of or entry.key})
+        forms.update(forms_of(entry.successor))
+    others = sorted(forms - wanted)
+    found = session.each(lambda key: if_allowed(lambda: session.get(key), None), others)
+    ours = {key: obj for key, obj in zip(others, found, strict=True) if obj is not None and is_ours(obj)}
+    return {**read_objects(session, sorted(wanted)), **ours}
+
+
+def finished_outcome(
+    entry: JournalEntry, live: Mapping[Key, Object], keys: Records
+) -> tuple[Literal["new", "old"], Sentence] | None:
+    """Return the object that a workload's entry has left and its message, if the entry is finished; else None.
+
+    ``new`` is also an object of a later run, with which the old object's companions are not restored.
+    """
+    for key in forms_of(entry.successor):
+        if key != entry.key and key in live:
+            new = say("the new object exists")
+            return "new", new if key == entry.successor else say("{object} takes its place", object=key)
     obj = live.get(entry.key)
     if obj is None or obj["metadata"]["uid"] == entry.uid:
         return None
     if entry.new is not None and annotations_of(entry.new).items() <= annotations_of(obj).items():
         return "new", say("the new object exists")
-    return "old", say("had been created again")
+    if annotations_of(entry.old).get(keys.hash) == annotations_of(obj).get(keys.hash):
+        return "old", say("had been created again")
+    return "new", say("a later version exists")
 
 
 def stays_with(entry: JournalEntry, live: Mapping[Key, Object], keys: Records) -> bool:
@@ -261,7 +287,7 @@ def _steps(
                     say("is restored only with the old job{powers}", powers=_powers(entry.old)),
                     title=title,
                 )
-        elif (ended := finished_outcome(entry, live)) is not None:
+        elif (ended := finished_outcome(entry, live, keys)) is not None:
             yield Step("unchanged", key, ended[1], live=live.get(key), title=title)
         elif refusal is not None:
             yield Step(
