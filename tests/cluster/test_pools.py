@@ -253,6 +253,29 @@ def test_node_moves_between_pools(place: Place, nodes: Nodes) -> None:
     assert nodes.pooled(two, "b", "h100")
 
 
+@pytest.mark.parametrize("form", ["join", "leave"])
+def test_pool_that_a_node_joins_after_the_plan_keeps_it(place: Place, nodes: Nodes, proxy: Proxy, form: str) -> None:
+    """Applies of two pools have the same field manager; their concurrent ``delete pool`` removes no other label."""
+    one = nodes.add()
+    if form == "leave":
+        place.apply(nodes.pool("a", **{one: "a100"}))
+
+    def join() -> None:
+        metadata = {"name": one, "labels": {POOL_LABEL: nodes.name("b"), TYPE_LABEL: "h100"}}
+        path = f"/api/v1/nodes/{one}?fieldManager={POOLS_MANAGER}&force=true"
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+        nodes.api.call("PATCH", path, body, "application/apply-patch+yaml")
+
+    proxy.reset(on(nth(1, matching("PATCH", f"/nodes/{one}", writes=True)), meanwhile(join)))
+    if form == "leave":
+        failed = place.anywhere("delete", "pool", nodes.name("a"), "--yes", code=1)
+    else:
+        failed = place.apply(nodes.pool("a", **{one: "a100"}), code=1)
+    assert f"failed    node/{one}  " in failed.out
+    assert "was changed by another client (check it, and run again)" in failed.out
+    assert nodes.pooled(one, "b", "h100")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["taken first", "given up first"])
 def test_node_moves_between_separately_applied_pools(place: Place, nodes: Nodes, order: str) -> None:

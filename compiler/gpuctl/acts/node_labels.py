@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gpuctl.acts.version_conflicts import retried_on_conflict
 from gpuctl.hints import OVERWRITE_LABEL
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
 from gpuctl.kube.not_found import no_such_node, suggestion
 from gpuctl.kube.session import Session
+from gpuctl.kube.version_conflicts import retried_on_conflict
 from gpuctl.language.display_text import visible
 from gpuctl.language.names import is_label_value, is_qualified_name, nearest_label_value
 from gpuctl.language.sentences import Sentence, clauses, say

@@ -18,7 +18,6 @@ from gpuctl.acts.node_labels import (
     failure_of,
     missing_node,
 )
-from gpuctl.acts.version_conflicts import retried_on_conflict
 from gpuctl.apply.plan.plan import Refused
 from gpuctl.apply.plan.pool_labels import POOLS_MANAGER, held_labels, known_pools, labels_to_apply
 from gpuctl.apply.state.managed_fields import applied_fields
@@ -27,6 +26,7 @@ from gpuctl.hints import CREATE_POOL, OR_MOVE_NODE
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.session import MANAGER, Session
+from gpuctl.kube.version_conflicts import retried_on_conflict
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings

@@ -18,6 +18,7 @@ from gpuctl.apply.state.takeover import claim
 from gpuctl.hints import RecoverHint
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFailed
 from gpuctl.kube.session import MANAGER, Session
+from gpuctl.kube.version_conflicts import retried_on_conflict
 from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import (
     CLAIM,
@@ -29,6 +30,7 @@ from gpuctl.objects.api_resources import (
     annotations_of,
     identity_of_shared,
     key_of,
+    labels_of,
 )
 from gpuctl.objects.ownership_metadata import Records, is_ours
 from gpuctl.objects.queueing import queue_of
@@ -121,7 +123,7 @@ class StepWrites:
             if step.action == "create" and not created:
                 step.reason = say("another client created it as wanted")
         elif step.method == "labels":
-            node, _ = self.session.apply(step.desired, manager=nodes.POOLS_MANAGER, force=step.adopt)
+            node = retried_on_conflict(lambda: self._label_node(step))
             gone = [steps_of(change.path)[-1] for change in step.changes if change.new is None]
             step.reason = clauses(step.reason, *nodes.remaining_label_notes(node, gone))
         elif step.method == "patch":
@@ -151,6 +153,23 @@ class StepWrites:
             time.sleep(_WEBHOOK_PAUSE)
         raise AssertionError("the last attempt returns or raises")
 
+    def _label_node(self, step: Step) -> Object:
+        """Write the labels of a node's current version, and return it. Applies of other pools have the same manager.
+
+        :raises Changed: one of the labels has changed since the plan was made.
+        """
+        assert step.desired is not None
+        node = self.session.get(step.key)
+        now = labels_of(node) if node is not None else {}
+        if node is None or any(now.get(steps_of(one.path)[-1]) not in (one.old, one.new) for one in step.changes):
+            raise _changed(step)
+        metadata = {**step.desired["metadata"], "resourceVersion": node["metadata"]["resourceVersion"]}
+        if step.method == "patch":
+            return self.session.patch(step.key, {"metadata": metadata})
+        return self.session.apply(
+            {**step.desired, "metadata": metadata}, manager=nodes.POOLS_MANAGER, force=step.adopt
+        )[0]
+
     def _claim(self, step: Step) -> None:
         """Move the fields of the last document from other managers to gpuctl in ``managedFields``.
 
@@ -171,7 +190,7 @@ class StepWrites:
             except ApiError as error:
                 if not error.is_conflict:
                     raise
-        raise Changed(say("{object} {change}", object=step.key, change=say(BY_ANOTHER)), say("check it, and run again"))
+        raise _changed(step)
 
     def _unchanged(self, step: Step) -> Object | None:
         """Return the live object; None if it has changed since the plan was made."""
@@ -196,6 +215,8 @@ class StepWrites:
         Labels and annotations that the plan does not change are not sent: another client may have changed them since.
         """
         assert step.desired is not None
+        if step.key.kind == "Node":
+            return retried_on_conflict(lambda: self._label_node(step))
         metadata = {**step.desired["metadata"], **{part: _planned_changes(step, part) for part in _METADATA}}
         if "spec" not in step.desired:
             return self.session.patch(step.key, {"metadata": metadata})
@@ -219,7 +240,7 @@ class StepWrites:
         assert step.desired is not None
         assert step.live is not None
         was, wanted = (annotations_of(obj).get(self.keys.hash) for obj in (step.live, step.desired))
-        change: str = say(BY_ANOTHER)
+        change = None
         for _ in range(_ATTEMPTS):
             live = self.session.get(step.key)
             if live is None:
@@ -235,7 +256,7 @@ class StepWrites:
             except ApiError as error:
                 if not error.is_conflict:
                     raise
-        raise Changed(say("{object} {change}", object=step.key, change=change), say("check it, and run again"))
+        raise _changed(step, change)
 
     def create_successor(self, step: Step) -> str:
         """Create the new object in place of the deleted one; if that fails, create the old one again."""
@@ -317,6 +338,11 @@ class StepWrites:
         keys, mine, theirs = self.keys, annotations_of(obj), annotations_of(live)
         same_request = mine.get(keys.request) in (None, theirs.get(keys.request))
         return same_request and keys.hash in mine and theirs.get(keys.hash) == mine[keys.hash]
+
+
+def _changed(step: Step, change: str | None = None) -> Changed:
+    change = change or say(BY_ANOTHER)
+    return Changed(say("{object} {change}", object=step.key, change=change), say("check it, and run again"))
 
 
 def is_outage(error: BaseException) -> bool:
