@@ -85,6 +85,20 @@ def test_job_without_app_label_is_found_by_name(place: Place) -> None:
     assert refused == f"error: theirs in {place.namespace} is not a notebook but training/theirs\n"
 
 
+@pytest.mark.parametrize("name", ["theirs", "theirs-v2"], ids=["label app", "name of the object"])
+def test_job_named_unlike_its_app_is_waited_for_and_followed(place: Place, start: Start, name: str) -> None:
+    create_foreign_object(place, "Job", "theirs-v2", {f"{DOMAIN}/job-type": "training", "app": "theirs"})
+    assert place.gpuctl("wait", name, "--for=running").out == "training/theirs is running\n"
+    still = place.gpuctl("wait", name, "--for=deleted", "--timeout=1s", code=1)
+    assert still.err.startswith("error: training/theirs is not deleted after 1 s: Running\n")
+    assert place.gpuctl("why", name, "-o", "json").value["cause"] == "running"
+    (pod,) = place.gpuctl("get", "jobs", "theirs", "-o", "json").value["items"]
+    follower = start("logs", name, "-f", "-n", place.namespace)
+    place.plane.annotate(place.namespace, pod["pod"], outcome="complete")
+    assert follower.end() == 0
+    assert follower.err.endswith(b"training/theirs has finished\n")
+
+
 def test_ambiguous_name_needs_kind_and_name(place: Place) -> None:
     create_foreign_object(place, "Job", "twice", {f"{DOMAIN}/job-type": "training", "app": "twice"})
     create_foreign_object(place, "Pod", "twice", {f"{DOMAIN}/job-type": "notebook", "app": "twice"})

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.plan.plan import NoSuchJob
+from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.jobs.job_lookup import workload_of
-from gpuctl.reading.jobs.job_objects import Identity, Job, job_id
+from gpuctl.reading.jobs.job_objects import Identity, Job, group_by_job, job_id
 from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.reading.jobs.status import Status
 from gpuctl_server.mirror.job_board import Board, ListedJob
@@ -51,6 +53,18 @@ def test_id_without_a_main_object_is_that_of_the_oldest_pod(owner: dict[str, Any
         pods[0]["metadata"]["uid"] = uid
         ids.add(job_id(Job(Identity("n", "train", "training"), None, pods)))
     assert len(ids) == 2
+
+
+def test_of_two_objects_with_one_app_label_that_of_the_name_is_the_job() -> None:
+    keys = records(Settings())
+
+    def deployment(name: str) -> dict[str, Any]:
+        labels = {"app": "web", keys.job_type: "inference"}
+        return {"kind": "Deployment", "metadata": {"name": name, "namespace": "n", "uid": name, "labels": labels}}
+
+    for names, main in ((["web-v2", "web-v1"], "web-v1"), (["canary", "web"], "web"), (["web", "canary"], "web")):
+        (job,) = group_by_job(map(deployment, names), [], keys)
+        assert workload_of(job)["metadata"]["name"] == main
 
 
 def test_job_is_shown_once_its_main_object_is_seen() -> None:

@@ -12,9 +12,9 @@ from gpuctl.language.names import is_dns_subdomain, is_label_value
 from gpuctl.language.sentences import Template, clauses, say
 from gpuctl.language.spelling import nearest
 from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of, labels_of
-from gpuctl.objects.hashed_names import job_of_hashed_name, unhashed_name
+from gpuctl.objects.hashed_names import job_of_hashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
-from gpuctl.objects.scheduled_jobs import is_part_of_job, is_run
+from gpuctl.objects.scheduled_jobs import is_part_of_job
 from gpuctl.reading.jobs.job_ids import GENERAL_PREFIXES, POD_PREFIXES, name_in_id, without_general_prefix
 from gpuctl.reading.jobs.job_objects import (
     Job,
@@ -65,7 +65,7 @@ def _by_pod_or_object(scope: Scope, prefix: str, name: str, keys: Records) -> tu
             # No job is found if the pod has no label `app` (a pod made by hand), or if the job has just been deleted.
             return (jobs or group_by_job([], pods, keys))[0], name
     mains = workloads(scope, keys)
-    found = _without_app(scope, mains, name, keys) if prefix != "pod" else []
+    found = _by_object_name(scope, mains, name, keys) if prefix != "pod" else []
     job = select_job(scope, found, prefix, name)
     if job is not None:
         return _completed(scope, job, keys), None
@@ -79,11 +79,16 @@ def _completed(scope: Scope, job: Job, keys: Records) -> Job:
     return job
 
 
-def _without_app(scope: Scope, mains: Iterable[Object], name: str, keys: Records) -> list[Job]:
-    """Return the jobs of a name whose objects lack the label ``app``: another tool made them, or a user by hand."""
-    mine = [obj for obj in mains if "app" not in labels_of(obj) and obj["metadata"]["name"] == name]
-    pods = scope.all("Pod", labels=f"{keys.job_type},!app") if mine else []
-    return [job for job in group_by_job(mine, pods, keys) if job.workload is not None]
+def _by_object_name(scope: Scope, mains: Iterable[Object], name: str, keys: Records) -> list[Job]:
+    """Return the jobs whose main object has a name that differs from the label ``app``, or that lacks the label:
+    another tool made it, or a user by hand.
+    """
+    mine = [obj for obj in mains if obj["metadata"]["name"] == name]
+    apps = {labels_of(obj)["app"] for obj in mine if "app" in labels_of(obj)}
+    bare = [obj for obj in mine if "app" not in labels_of(obj)]
+    pods = scope.all("Pod", labels=f"{keys.job_type},!app") if bare else []
+    jobs = [*_of_jobs(scope, sorted(apps), keys), *group_by_job(bare, pods, keys)]
+    return [job for job in jobs if job.workload is not None and job.workload["metadata"]["name"] == name]
 
 
 def split_prefix(text: str) -> tuple[str, str]:
@@ -316,9 +321,7 @@ def _of_jobs(scope: Scope, names: Iterable[str], keys: Records) -> list[Job]:
     selector = f"{keys.job_type},app={legal[0]}" if len(legal) == 1 else f"{keys.job_type},app in ({','.join(legal)})"
     listed = scope.lists([*WORKLOADS, "Pod"], labels=selector)
     # A JobSet's Jobs carry its labels.
-    mains = [obj for items in listed[:-1] for obj in items if is_part_of_job(obj)]
-    mains = [obj for obj in mains if is_run(obj) or unhashed_name(obj) in legal]
-    return group_by_job(mains, listed[-1], keys)
+    return group_by_job([obj for items in listed[:-1] for obj in items if is_part_of_job(obj)], listed[-1], keys)
 
 
 def _is_app(text: str) -> bool:

@@ -197,12 +197,12 @@ def group_by_job(mains: Iterable[Object], pods: Iterable[Object], keys: Records)
     :param mains: main objects, and the runs of scheduled trainings.
     """
     jobs: dict[Identity, Job] = {}
-    mains = list(mains)
+    mains = sorted(mains, key=_precedence)
     runs = [obj for obj in mains if is_run(obj)]
     for obj in mains:
         identity = identity_of(obj, keys) if not is_run(obj) else None
         if identity is not None:
-            jobs[identity] = Job(identity, obj)
+            jobs.setdefault(identity, Job(identity, obj))
     for pod in pods:
         identity = identity_of(pod, keys)
         if identity is not None:
@@ -213,6 +213,12 @@ def group_by_job(mains: Iterable[Object], pods: Iterable[Object], keys: Records)
             keep_current_pods(job)
         job.pods.sort(key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", pod["metadata"]["name"]))
     return [jobs[identity] for identity in sorted(jobs)]
+
+
+def _precedence(obj: Object) -> tuple[bool, str, str]:
+    """Return the order of objects with one label ``app``, which other tools create: the first one is the job's."""
+    name = str(obj["metadata"]["name"])
+    return labels_of(obj).get("app") != name, name, str(obj["kind"])
 
 
 def keep_current_pods(job: Job) -> None:
@@ -282,9 +288,7 @@ def missing_pods(job: Job) -> int:
 
 def _name_of_pods(job: Job) -> str:
     """Return the name that those of the job's pods begin with."""
-    if job.runs and job.active is not None:
-        return str(job.active["metadata"]["name"])
-    return job.identity.object_name
+    return str(job.active["metadata"]["name"]) if job.active is not None else job.identity.object_name
 
 
 def wanted_pods(workload: Object) -> int:

@@ -13,11 +13,10 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.sentences import Template, say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import SERVICES, WORKLOADS, Object
-from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.pod_templates import pods_to_start
 from gpuctl.objects.prerequisites import Prerequisite, is_waiting
-from gpuctl.objects.scheduled_jobs import is_part_of_job, is_run
+from gpuctl.objects.scheduled_jobs import is_part_of_job
 from gpuctl.objects.workload_start import has_started, is_up
 from gpuctl.objects.workload_state import end_state
 from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job
@@ -141,8 +140,7 @@ class _Waited:
     def note(self, event: Event, keys: Records) -> None:
         """Update one of its objects from an event."""
         objects = self.pods if event.kind == "Pod" else self.mains
-        is_named = is_run(event.object) or unhashed_name(event.object) == self.job.identity.name
-        if event.kind != "Pod" and not (is_named and is_part_of_job(event.object)):
+        if event.kind != "Pod" and not is_part_of_job(event.object):
             return
         uid = event.object["metadata"]["uid"]
         if event.type == "DELETED":

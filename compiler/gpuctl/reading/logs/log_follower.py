@@ -14,7 +14,6 @@ from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of
-from gpuctl.objects.hashed_names import unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.scheduled_jobs import is_run
 from gpuctl.objects.workload_state import condition, end_state, has_ended
@@ -221,11 +220,11 @@ class LogFollower:
         elif self._run is not None:
             if item.object["metadata"]["uid"] == self._run:
                 self._workload = None if item.type == "DELETED" else item.object
-        elif unhashed_name(item.object) == self._job.identity.name and not is_controlled(item.object):
+        elif self._is_of_job(item.object) and not is_controlled(item.object):
             self._note(item)
 
-    def _is_of_job(self, pod: Object) -> bool:
-        identity = identity_of(pod, self._keys)
+    def _is_of_job(self, obj: Object) -> bool:
+        identity = identity_of(obj, self._keys)
         return identity is not None and identity.name == self._job.identity.name
 
     def _note(self, event: Event) -> None:
