@@ -1240,7 +1240,9 @@ type NamespaceQuota struct {
 	Resources        []QuotaLimit `json:"resources"`
 	// The requests of containers that set none.
 	DefaultRequest map[string]string `json:"defaultRequest"`
-	CreatedAt      *string           `json:"createdAt"`
+	// The scopes of the ResourceQuota, which limits only pods that are in all of them; [] if it limits all pods.
+	Scopes    []string `json:"scopes"`
+	CreatedAt *string  `json:"createdAt"`
 	// False for a ResourceQuota that gpuctl has not created.
 	IsManaged bool `json:"isManaged"`
 }
@@ -1709,7 +1711,9 @@ type Quota struct {
 	Resources        []QuotaLimit `json:"resources"`
 	// The requests of containers that set none.
 	DefaultRequest map[string]string `json:"defaultRequest"`
-	CreatedAt      *string           `json:"createdAt"`
+	// The scopes of the ResourceQuota, which limits only pods that are in all of them; [] if it limits all pods.
+	Scopes    []string `json:"scopes"`
+	CreatedAt *string  `json:"createdAt"`
 }
 
 // QuotaLimit: One limit. `resource`: Kubernetes' key; `name`: the short name.

@@ -1585,7 +1585,7 @@ type GetQuotaAnswer struct {
 
 // UnmarshalJSON sets the option whose required keys the object has.
 func (a *GetQuotaAnswer) UnmarshalJSON(data []byte) error {
-	if hasKeys(data, "name", "namespace", "description", "status", "cpuTotal", "cpuUsed", "memoryTotalBytes", "memoryUsedBytes", "gpuTotal", "gpuUsed", "maxJobs", "jobsUsed", "resources", "defaultRequest", "createdAt") {
+	if hasKeys(data, "name", "namespace", "description", "status", "cpuTotal", "cpuUsed", "memoryTotalBytes", "memoryUsedBytes", "gpuTotal", "gpuUsed", "maxJobs", "jobsUsed", "resources", "defaultRequest", "scopes", "createdAt") {
 		return json.Unmarshal(data, &a.Quota)
 	}
 	if hasKeys(data, "items", "total") {

@@ -102,6 +102,7 @@ def test_json_of_a_quota(place: Place) -> None:
         "maxJobs": None,
         "jobsUsed": None,
         "defaultRequest": {"cpu": "1", "memory": "2Gi"},
+        "scopes": [],
     }
     assert resources[2] == {
         "resource": "requests.nvidia.com/gpu",

@@ -13,6 +13,7 @@ from gpuctl.acts.node_labels import label_key_error, label_value_error
 from gpuctl.acts.pool_membership import with_nodes
 from gpuctl.api.node_answers import NodeItem, NodeReport
 from gpuctl.api.quota_answers import quota_answer
+from gpuctl.cli.commands.describe.quota import show_quota
 from gpuctl.cli.commands.label import parse
 from gpuctl.cli.output.amounts import format_share, rounded_amount, rounded_bytes
 from gpuctl.kube.api_errors import ClusterError
@@ -409,6 +410,31 @@ def test_quota_limits_are_read_from_resource_quota_keys() -> None:
     assert found.status == "full"
     assert found.amount("cpu") == (10, Fraction(5, 2))
     assert quota_answer([found]).as_json()["cpuUsed"] == 2.5
+
+
+def test_two_keys_for_one_resource_are_two_limits_and_not_a_sum() -> None:
+    hard = {"cpu": "4", "requests.cpu": "6", "pods": "5", "count/pods": "9"}
+    used = {"cpu": "3", "requests.cpu": "3", "pods": "1", "count/pods": "8"}
+    (found,) = read_quotas([resource_quota(hard, used)], [], SETTINGS)
+    assert (found.amount("cpu"), found.amount("pods")) == ((4, 3), (9, 8))
+    value = quota_answer([found]).as_json()
+    assert (value["cpuTotal"], value["cpuUsed"], len(value["resources"]), value["scopes"]) == (4, 3, 4, [])
+
+
+def test_quota_names_the_scopes_of_the_pods_that_it_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    terms = [
+        {"scopeName": "PriorityClass", "operator": "In", "values": ["high", "low"]},
+        {"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"},
+    ]
+    obj = resource_quota({"cpu": "4", "requests.cpu": "6"}, {})
+    obj["spec"] |= {"scopes": ["NotTerminating"], "scopeSelector": {"matchExpressions": terms}}
+    (found,) = read_quotas([obj], [], SETTINGS)
+    scopes = ["NotTerminating", "PriorityClass in (high,low)", "CrossNamespacePodAffinity"]
+    assert quota_answer([found]).as_json()["scopes"] == scopes
+    show_quota(found)
+    printed = capsys.readouterr().out
+    assert f"Only pods in scope:   {', '.join(scopes)}\n" in printed
+    assert [line.split()[0] for line in printed.splitlines()[-2:]] == ["cpu", "requests.cpu"]
 
 
 def test_quota_of_mig_slices_is_a_limit_of_its_own() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, RootModel, model_validator
 
 from gpuctl.api.base_models import Amount, SharedModel
-from gpuctl.reading.queues.quota_rows import QuotaState, TotalAndUsed, limit_sums
+from gpuctl.reading.queues.quota_rows import QuotaState, TotalAndUsed, total_and_used
 
 
 class QuotaLimit(SharedModel):
@@ -46,6 +46,12 @@ class Quota(SharedModel):
     defaults: dict[str, str] = Field(
         alias="defaultRequest", description="The requests of containers that set none.", examples=[{"cpu": "1"}]
     )
+    scopes: list[str] = Field(
+        [],
+        description="The scopes of the ResourceQuota, which limits only pods that are in all of them; [] if it limits "
+        "all pods.",
+        examples=[["PriorityClass in (high)"]],
+    )
     created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
 
     @model_validator(mode="before")
@@ -69,8 +75,8 @@ class Quota(SharedModel):
         return True
 
     def amount(self, name: str) -> TotalAndUsed:
-        """Return total and use of all limits with a name; (None, None) without such a limit."""
-        return limit_sums(self.limits, name)
+        """Return total and use of the limits with a name; (None, None) without such a limit."""
+        return total_and_used(self.limits, name)
 
 
 class QuotaList(SharedModel):

@@ -1343,6 +1343,8 @@ class NamespaceQuota(Answer):
     resources: list[QuotaLimit]
     default_request: dict[str, str]
     """The requests of containers that set none."""
+    scopes: list[str]
+    """The scopes of the ResourceQuota, which limits only pods that are in all of them; [] if it limits all pods."""
     created_at: str | None = None
     is_managed: bool
     """False for a ResourceQuota that gpuctl has not created."""
@@ -1849,6 +1851,8 @@ class Quota(Answer):
     resources: list[QuotaLimit]
     default_request: dict[str, str]
     """The requests of containers that set none."""
+    scopes: list[str]
+    """The scopes of the ResourceQuota, which limits only pods that are in all of them; [] if it limits all pods."""
     created_at: str | None = None
 
 

@@ -15,6 +15,18 @@ def applies_to(quota: Object, obj: Object) -> bool:
     return not scopes or (obj["kind"] == "Pod" and all(_in_scope(obj, scope) for scope in scopes))
 
 
+def scope_texts(quota: Object) -> tuple[str, ...]:
+    """Return the scopes of a quota in the form of label selectors: `BestEffort`, `PriorityClass in (high)`."""
+    return tuple(map(_scope_text, _scopes(quota)))
+
+
+def _scope_text(scope: Object) -> str:
+    name, operator = scope["scopeName"], scope["operator"]
+    if operator in ("Exists", "DoesNotExist"):
+        return name if operator == "Exists" else f"!{name}"
+    return f"{name} {operator.lower()} ({','.join(scope['values'])})"
+
+
 def _scopes(quota: Object) -> Iterator[Object]:
     spec = quota.get("spec") or {}
     for name in spec.get("scopes") or []:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Protocol, TypeVar
 
+from gpuctl.capacity.admission.quota_scopes import scope_texts
 from gpuctl.capacity.kueue.queue_limits import queue_amounts
 from gpuctl.language.device_drivers import class_limit
 from gpuctl.language.settings import Settings
@@ -106,6 +107,7 @@ class QuotaState:
     :param name: name of its document; of a foreign ResourceQuota its own name.
     :param defaults: requests that a LimitRange sets for containers without their own.
     :param is_ours: gpuctl created it.
+    :param scopes: the quota limits only the pods that are in all of them; () for all pods.
     """
 
     name: str
@@ -116,6 +118,7 @@ class QuotaState:
     limits: tuple[ResourceLimit, ...]
     defaults: dict[str, str]
     is_ours: bool
+    scopes: tuple[str, ...] = ()
 
     @property
     def status(self) -> str:
@@ -123,15 +126,21 @@ class QuotaState:
         return "full" if any(limit.is_full for limit in self.limits) else "ok"
 
     def amount(self, name: str) -> TotalAndUsed:
-        """Return total and use of all limits with a name; (None, None) without such a limit."""
-        return limit_sums(self.limits, name)
+        """Return :func:`total_and_used` of its limits with a name."""
+        return total_and_used(self.limits, name)
 
 
-def limit_sums(limits: Iterable[LimitAmounts], name: str) -> TotalAndUsed:
-    """Return total and use of all limits with a name; (None, None) without such a limit."""
+def total_and_used(limits: Iterable[LimitAmounts], name: str) -> TotalAndUsed:
+    """Return total and use of the limits with a name; (None, None) without such a limit.
+
+    Vendors and types of GPUs have limits of their own, which are added. Other limits of one name, such as ``cpu`` and
+    ``requests.cpu``, count the same: the one with the least left is returned.
+    """
     found = [limit for limit in limits if limit.name == name]
     if not found:
         return None, None
+    if name != "gpu":
+        found = [min(found, key=lambda limit: limit.total - (limit.used or 0))]
     used = [limit.used for limit in found if limit.used is not None]
     return sum((limit.total for limit in found), Fraction(0)), (
         sum(used, Fraction(0)) if len(used) == len(found) else None
@@ -242,6 +251,7 @@ def _state(
         tuple(sorted(limits, key=lambda limit: (order.get(limit.name, len(order)), limit.resource))),
         defaults,
         name is not None,
+        scope_texts(obj),
     )
 
 

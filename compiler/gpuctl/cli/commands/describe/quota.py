@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,21 +61,23 @@ def show_quota(quota: QuotaState | Quota) -> None:
         ("Status", sections.state(quota.status)),
         ("Created", sections.when(quota.created_at)),
     ]
+    if quota.scopes:
+        facts.append(("Only pods in scope", ", ".join(quota.scopes)))
     if defaults:
         facts.append(("Without requests", f"a container counts as {defaults}"))
     sections.show_facts(facts)
-    vendors = sum(limit.name == "gpu" for limit in quota.limits)
+    names = Counter(limit.name for limit in quota.limits)
     sections.show_amounts(
         "Limits",
-        [(_limit_name(limit, named=vendors > 1), limit.total, limit.used) for limit in quota.limits],
+        [(_limit_name(limit, unique=names[limit.name] == 1), limit.total, limit.used) for limit in quota.limits],
     )
 
 
-def _limit_name(limit: ResourceLimit | QuotaLimit, *, named: bool) -> str:
+def _limit_name(limit: ResourceLimit | QuotaLimit, *, unique: bool) -> str:
     """Return the name of a limit.
 
-    :param named: several limits are of GPUs: add the type or vendor.
+    :param unique: no other limit has its name; else add the type or vendor of GPUs, or return Kubernetes' key.
     """
-    if limit.name != "gpu" or not (named or limit.gpu_type):
-        return limit.name
-    return f"gpu/{limit.gpu_type or limit.vendor}"
+    if limit.name != "gpu":
+        return limit.name if unique else limit.resource
+    return limit.name if unique and not limit.gpu_type else f"gpu/{limit.gpu_type or limit.vendor}"
