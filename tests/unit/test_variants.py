@@ -88,3 +88,59 @@ def test_profile_changes_the_source_of_a_variable(own: str, other: str, wanted: 
     (workload,) = [obj for obj in result.objects if obj["kind"] == "Deployment"]
     env = workload["spec"]["template"]["spec"]["containers"][0]["env"]
     assert [item["valueFrom"] for item in env if item["name"] == "MODE"] == [wanted]
+
+
+TRAINING = """\
+kind: training
+version: v0.1
+job: {name: sft, checkpoint: {command: [save]}}
+environment: {image: 'reg.io/a:1', command: [x]}
+resources: {gpu: 1, gpu-type: A100, cpu: 1, memory: 1Gi}
+"""
+
+
+@pytest.mark.parametrize("way", ["profile", "option"])
+def test_a_variant_replaces_the_alternative_of_a_field(way: str) -> None:
+    text = TRAINING + "profiles: {p: {job: {checkpoint: {signal: USR1}}}}\n"
+    options: dict[str, Any] = {"profile": "p"} if way == "profile" else {"overrides": ["job.checkpoint.signal=USR1"]}
+    result = gpuctl.compile(gpuctl.Source("a.yaml", text), **options)
+    assert result.ok, result.diagnostics
+    (job,) = [obj for obj in result.objects if obj["kind"] == "Job"]
+    assert job["metadata"]["annotations"]["runwhere.ai/checkpoint"] == '{"signal": "USR1", "timeout": "2m"}'
+    notes = [item.message for item in result.diagnostics if item.code == "GPU114"]
+    replaced = "`job.checkpoint.signal` is `USR1` for this run; it replaces `job.checkpoint.command`"
+    assert notes == ([] if way == "profile" else [replaced])
+
+
+def test_an_option_replaces_the_alternative_of_a_profile() -> None:
+    text = TRAINING + "profiles: {p: {job: {checkpoint: {signal: USR1}}}}\n"
+    result = gpuctl.compile(gpuctl.Source("a.yaml", text), profile="p", overrides=["job.checkpoint.command=[sync]"])
+    (job,) = [obj for obj in result.objects if obj["kind"] == "Job"]
+    assert job["metadata"]["annotations"]["runwhere.ai/checkpoint"] == '{"command": ["sync"], "timeout": "2m"}'
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        "job: {checkpoint: {signal: USR1, command: [save]}}",
+        "job: {checkpoint: {signal: [USR1]}}",
+    ],
+)
+def test_a_mistake_of_a_profile_is_an_error(profile: str) -> None:
+    text = TRAINING + f"profiles: {{p: {{{profile}}}}}\n"
+    errors = [item for item in gpuctl.compile(gpuctl.Source("a.yaml", text)).diagnostics if item.severity == "error"]
+    assert [item.span.line if item.span else 0 for item in errors] == [6]
+
+
+def test_values_that_contradict_each_other_are_no_alternatives() -> None:
+    text = TRAINING.replace("kind: training", "kind: inference").replace(", checkpoint: {command: [save]}", "")
+    text += "autoscaling: {enabled: true, minReplicas: 2, maxReplicas: 4}\n"
+    text += "profiles: {p: {autoscaling: {maxReplicas: 1}}}\n"
+    errors = [item for item in gpuctl.compile(gpuctl.Source("a.yaml", text)).diagnostics if item.severity == "error"]
+    assert [item.code for item in errors] == ["GPU213"]
+
+
+def test_the_gpu_type_stays_where_an_option_gives_the_profile_gpus_again() -> None:
+    text = TRAINING + "profiles: {p: {resources: {gpu: 0}}}\n"
+    result = gpuctl.compile(gpuctl.Source("a.yaml", text), profile="p", overrides=["resources.gpu=2"])
+    assert "A100" in str(result.objects)

@@ -138,7 +138,7 @@ class Document:
             return self.first._tree()
         if self._root is None:
             root = recompose(self.chunk, self.index)
-            self._root = root if self.overlay is None else self.overlay.merged(root)
+            self._root = root if self.overlay is None else self.overlay.merged(self.chunk, root)
         return self._root
 
     def span(self, path: FieldPath = (), *, key: bool = False) -> SourceSpan:

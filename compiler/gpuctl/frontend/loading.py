@@ -108,7 +108,7 @@ def _bind(
     """
     merged = raw
     if overlay is not None:
-        merged = raw._replace(root=overlay.merged(raw.root), is_overridden=bool(overlay.assignments))
+        merged = raw._replace(root=overlay.merged(raw.chunk, raw.root), is_overridden=bool(overlay.assignments))
     bound = bind(merged, loaded.diagnostics, defaults)
     if overlay is not None:
         # After the document: errors that it has without the profile are reported once.

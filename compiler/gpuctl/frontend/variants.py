@@ -1,8 +1,9 @@
 """Variants of a job's document: one of its profiles, and fields that are overridden for one run.
 
 Both are merged into the YAML tree before it is bound. So diagnostics are at the place of the value: in the profile, or
-in the option. Mappings are merged, variables of ``env`` by name; any other value replaces the document's. A variant
-without GPUs has none of the fields by which the document selects and divides them.
+in the option. Mappings are merged, variables of ``env`` by name; any other value replaces the document's. A field
+replaces its alternatives, too. A variant without GPUs has none of the fields by which the document selects and divides
+them.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gpuctl.frontend.binder import bind, kind_of
-from gpuctl.frontend.conform import report_wrong_kind
+from gpuctl.frontend.conform import conform, report_wrong_kind
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, SourceSpan, format_path
 from gpuctl.frontend.document_variant import OPTION, Variant
+from gpuctl.frontend.exclusive_fields import ALTERNATIVES, CARD_FIELDS, FieldNames, excluded
 from gpuctl.frontend.field_assignments import Assignment, Assignments, masked_value, parse_assignments
-from gpuctl.frontend.field_shapes import ModelShape, Shape, UnionShape, kind_shape, value_shape
+from gpuctl.frontend.field_shapes import kind_shape
 from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.spans import child
-from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, RawDocument, YamlNode
+from gpuctl.frontend.tree_merging import merged_trees, without_field
+from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, Chunk, RawDocument, YamlNode
 from gpuctl.language.display_text import shorten
-from gpuctl.language.environment_block import VariableSource
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.sentences import Sentence, Template, say
@@ -35,8 +37,6 @@ _FIXED: dict[tuple[str, ...], Template] = {
     (PROFILES,): Template("remove it: a profile has no profiles of its own"),
 }
 """Fields that no variant changes -> the hint."""
-_CARD_FIELDS = ("gpu-type", "gpu-memory", "gpu-profile", "gpu-share")
-"""Fields of ``resources`` about the cards of a job."""
 _IT_HAS = Template("it has {names:few8}")
 _JOBS_ARE = Template("the jobs are {names:few8}")
 
@@ -53,26 +53,42 @@ class Overlay(NamedTuple):
         """The profile and the overrides of this document, without credentials."""
         return Variant(self.profile, tuple(item.text for item in self.assignments))
 
-    def merged(self, root: YamlNode) -> YamlNode:
+    def merged(self, chunk: Chunk, root: YamlNode) -> YamlNode:
         """Return a document's tree with the changes and without its profiles."""
-        return _without(*self.changed(root))
+        return self.changed(chunk, root)[0]
 
-    def changed(self, root: YamlNode) -> tuple[YamlNode, list[str]]:
-        """Return a document's tree with the changes and without its profiles, and the fields that do not apply then."""
+    def changed(self, chunk: Chunk, root: YamlNode) -> tuple[YamlNode, list[str]]:
+        """Return a document's tree with the changes and without its profiles, and its fields that do not apply without
+        GPUs.
+        """
         shape = kind_shape(self.kind)
         assigned = [assignment.root for assignment in self.assignments]
-        changes = assigned
+        changes = assigned[:1]
+        for change in assigned[1:]:
+            changes = [merged_trees(changes[0], change, shape)]
         profiles = child(root, PROFILES)
         if profiles is not None:
             root = root.with_value([pair for pair in root.value if fold(pair[0].value) != PROFILES])
             chosen = child(profiles[1], self.profile) if self.profile is not None else None
             if chosen is not None:
-                changes = [chosen[1], *assigned]
+                changes = [chosen[1], *changes]
         merged = root
         for change in changes:
-            merged = _merged(merged, change, shape)
+            for path in self.replaced(chunk, merged, change):
+                merged = without_field(merged, path)
+            merged = merged_trees(merged, change, shape)
         # Where an option takes the GPUs away, the cards of the profile do not apply either.
-        return merged, _unused_fields(merged, assigned) or _unused_fields(merged, changes)
+        unused = _unused_fields(merged, changes[-1:] if assigned else []) or _unused_fields(merged, changes)
+        for name in unused:
+            merged = without_field(merged, ("resources", name))
+        return merged, unused
+
+    def replaced(self, chunk: Chunk, root: YamlNode, change: YamlNode) -> list[FieldNames]:
+        """Return the fields of a document's tree for which a change has an alternative."""
+        if root.kind != MAPPING or change.kind != MAPPING:
+            return []
+        base, over = (conform(Findings(chunk, tree, []), self.kind) for tree in (root, change))
+        return list(dict.fromkeys(excluded(ALTERNATIVES, base, over)))
 
 
 class VariantSelection:
@@ -154,13 +170,15 @@ def check_overlay(
     :param defaults: the platform's defaults, as for :func:`bind`.
     """
     findings = Findings(raw.chunk, raw.root, diagnostics)
-    unused = overlay.changed(raw.root)[1]
+    unused = overlay.changed(raw.chunk, raw.root)[1]
     deciding = [assignment for assignment in overlay.assignments if _sets_gpus(assignment.root)][-1:]
     for number, assignment in enumerate(overlay.assignments):
         _report_fixed(findings, assignment.root, ())
-        before = overlay._replace(assignments=overlay.assignments[:number]).merged(raw.root)
+        before = overlay._replace(assignments=overlay.assignments[:number]).merged(raw.chunk, raw.root)
         if not assignment.text.endswith("="):
-            diagnostics.append(_overridden(raw, before, assignment, unused if assignment in deciding else []))
+            replaced = overlay.replaced(raw.chunk, before, assignment.root)
+            without_gpus = unused if assignment in deciding else []
+            diagnostics.append(_overridden(raw, before, assignment, replaced, without_gpus))
     profiles = child(raw.root, PROFILES)
     if profiles is None:
         return
@@ -181,11 +199,14 @@ def check_overlay(
                 _check_other(raw, Overlay(overlay.kind, name.value), name, diagnostics, defaults)
 
 
-def _overridden(raw: RawDocument, before: YamlNode, assignment: Assignment, unused: list[str]) -> Diagnostic:
+def _overridden(
+    raw: RawDocument, before: YamlNode, assignment: Assignment, replaced: list[FieldNames], unused: list[str]
+) -> Diagnostic:
     """Return the note that a field has another value for this run.
 
     :param before: the document's tree without the assignment.
-    :param unused: fields that the assignment takes out.
+    :param replaced: fields for which the assignment has an alternative.
+    :param unused: fields of `resources` that do not apply without GPUs.
     """
     found: tuple[YamlNode | None, YamlNode] | None = None, before
     for step in assignment.path:
@@ -197,6 +218,9 @@ def _overridden(raw: RawDocument, before: YamlNode, assignment: Assignment, unus
         message = say(
             "`{path}` is `{value}` for this run, not `{old}`", path=path, value=shorten(value), old=shorten(old)
         )
+    if replaced:
+        fields = [f"`{'.'.join(path)}`" for path in replaced]
+        message = say("{change}; it replaces {fields:and}", change=message, fields=fields)
     if unused:
         message = say(
             "{change}; {names:and} {number:does/do} not apply without GPUs",
@@ -216,7 +240,7 @@ def _check_other(
 ) -> None:
     """Report the errors that a profile which was not chosen would cause, each with the profile's name."""
     found: list[Diagnostic] = []
-    bind(raw._replace(root=overlay.merged(raw.root)), found, defaults)
+    bind(raw._replace(root=overlay.merged(raw.chunk, raw.root)), found, defaults)
     known = {(item.code, item.span, item.message) for item in diagnostics}
     note = Related(say("with the profile `{name}`", name=name.value), raw.chunk.span(name))
     diagnostics += [
@@ -239,40 +263,6 @@ def _report_fixed(findings: Findings, partial: YamlNode, prefix: FieldPath) -> N
             findings.at_node("GPU112", message, key, (*prefix, *path), say(hint))
 
 
-def _merged(base: YamlNode, over: YamlNode, shape: Shape | None) -> YamlNode:
-    """Return ``base`` with the values of ``over``."""
-    if base.kind != MAPPING or over.kind != MAPPING:
-        return over
-    if isinstance(shape, UnionShape):
-        shape = shape.mapping
-    known = shape if isinstance(shape, ModelShape) else None
-    if known is not None and known.model is VariableSource and _source(over) not in (set(), _source(base)):
-        return over
-    pairs: list[tuple[YamlNode, YamlNode]] = list(base.value)
-    places = {_folded(key, known): index for index, (key, _) in reversed(list(enumerate(pairs)))}
-    seen: set[str] = set()
-    for key, value in over.value:
-        name = _folded(key, known)
-        place = places.get(name)
-        # Two spellings of one key stay two keys, which the binder reports.
-        if place is None or name in seen:
-            pairs.append((key, value))
-            continue
-        seen.add(name)
-        own_key, own = pairs[place]
-        if name == "env" and SEQUENCE in (own.kind, value.kind):
-            merged = _merged_variables(own, value)
-        else:
-            merged = _merged(own, value, value_shape(shape, key.value))
-        pairs[place] = (key if merged is value else own_key, merged)
-    return base.with_value(pairs)
-
-
-def _source(variable: YamlNode) -> set[str]:
-    """Return the keys of a variable, folded, without its ``key``, which belongs to one source."""
-    return {fold(key.value) for key, _ in variable.value} - {"key"}
-
-
 def _unused_fields(merged: YamlNode, changes: Sequence[YamlNode]) -> list[str]:
     """Return the fields of a document about its cards, if the changes to it take all GPUs away; else none.
 
@@ -289,69 +279,13 @@ def _unused_fields(merged: YamlNode, changes: Sequence[YamlNode]) -> list[str]:
         cards = child(own[1], "gpu") if own is not None else None
         if cards is not None and cards[1].value != "0":
             return []
-    written = [name for name in _CARD_FIELDS if child(resources[1], name) is not None]
+    written = [name for name in ("gpu-type", *CARD_FIELDS) if child(resources[1], name) is not None]
     return [name for name in written if all(child(block, name) is None for block in blocks)]
 
 
 def _sets_gpus(change: YamlNode) -> bool:
     resources = child(change, "resources")
     return resources is not None and child(resources[1], "gpu") is not None
-
-
-def _without(root: YamlNode, fields: list[str]) -> YamlNode:
-    """Return a document's tree without fields of ``resources``."""
-    if not fields:
-        return root
-    folded = {fold(name) for name in fields}
-    pairs = []
-    for key, value in root.value:
-        if fold(key.value) == "resources":
-            value = value.with_value([pair for pair in value.value if fold(pair[0].value) not in folded])
-        pairs.append((key, value))
-    return root.with_value(pairs)
-
-
-def _folded(key: YamlNode, shape: ModelShape | None) -> str:
-    """Return the name of a key: all spellings of a key of the language are one."""
-    return fold(key.value) if shape is not None else key.value
-
-
-def _merged_variables(base: YamlNode, over: YamlNode) -> YamlNode:
-    """Return variables merged by name, as a list of which at least one of the two is written.
-
-    The entries of a mapping become ``{name, value}``, or ``{name, secret, key}``.
-    """
-    own, others = _variables(base), _variables(over)
-    if own is None or others is None:
-        return over
-    names = {name for name, _ in others if name is not None}
-    kept = [entry for name, entry in own if name not in names]
-    listed = base if base.kind == SEQUENCE else over
-    return listed.with_value([*kept, *(entry for _, entry in others)])
-
-
-def _variables(node: YamlNode) -> list[tuple[str | None, YamlNode]] | None:
-    """Return each variable with its name, as an entry of a list; None if the value is neither a list nor a mapping."""
-    if node.kind == MAPPING:
-        return [(key.value, _as_entry(key, value)) for key, value in node.value]
-    if node.kind != SEQUENCE:
-        return None
-    found = ((child(entry, "name"), entry) for entry in node.value)
-    return [(name[1].value if name is not None and name[1].kind == SCALAR else None, entry) for name, entry in found]
-
-
-def _as_entry(key: YamlNode, value: YamlNode) -> YamlNode:
-    def word(text: str, at: YamlNode) -> YamlNode:
-        node = at.with_value(text)
-        node.kind = SCALAR
-        return node
-
-    pairs = [(word("name", key), key)]
-    if value.kind == MAPPING:
-        return value.with_value([*pairs, *value.value])
-    entry = key.with_value([*pairs, (word("value", value), value)])
-    entry.kind = MAPPING
-    return entry
 
 
 def _workload_kind(root: YamlNode) -> str | None:
