@@ -109,6 +109,29 @@ def test_changes_in_place_do_not_replace_a_job(repository: Repository, fields: s
     assert ended_jobs(found) == ({} if manner is None else {"a": (manner, 4)})
 
 
+QUEUED = "kind: platform\nversion: v0.1\ntraining: {queue: {a100: team}}\n"
+
+
+@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize(
+    ("platform", "label"),
+    [
+        (f"{QUEUED}queues: {{priority: workload}}\n", "priority-class"),
+        (QUEUED.replace("team", "other"), "queue-name"),
+    ],
+)
+def test_trainings_that_only_a_controller_recreates(
+    repository: Repository, platform: str, label: str, running: bool
+) -> None:
+    """Kueue's webhook rejects the change of these labels while a job runs, so that they are part of its name in git."""
+    files = {"platform.yaml": QUEUED, "jobs/a.yaml": training("a")}
+    pods, finished = ([pod("Job/a", "n1", 4)], ()) if running else ([], (finished_training("a"),))
+    found = impact_of(repository, files, {**files, "platform.yaml": platform}, [node("n1")], pods, finished=finished)
+    (item,) = json.loads(found.out)["cluster"]["ended" if running else "runsAgain"]
+    assert (item["name"], item["manner"]) == ("a", "kept")
+    assert item["reason"].endswith(f"kueue.x-k8s.io/{label}")
+
+
 def finished_training(name: str, condition: str = "Complete", app: str = "") -> Object:
     """Return a training that finished two hours ago."""
     entry = {"kind": "Job", "namespace": "nlp", "name": name, "condition": condition, "since": "2026-01-01T01:00:00Z"}

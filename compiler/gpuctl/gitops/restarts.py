@@ -108,7 +108,7 @@ def renamed_trainings(
             continue
         same = is_same_document(change.before, change.after, document_key)
         job = JobId("training", change.key.namespace, unhashed_name(change.after))
-        found.append(Restart(job, RELOWERED if same else _fields(change.before, change.after)))
+        found.append(Restart(job, RELOWERED if same else differing_fields(change.before, change.after)))
     return found
 
 
@@ -124,10 +124,10 @@ def _trainings(state: DeclaredState) -> dict[JobId, list[Object]]:
 
 def _reason(before: list[Object], after: list[Object]) -> str:
     old, new = (next(obj for obj in objects if obj["kind"] in TRAINING_FORMS) for objects in (before, after))
-    return f"was a {old['kind']}" if old["kind"] != new["kind"] else _fields(old, new)
+    return f"was a {old['kind']}" if old["kind"] != new["kind"] else differing_fields(old, new)
 
 
-def _fields(before: Object, after: Object) -> str:
+def differing_fields(before: Object, after: Object) -> str:
     """Return the first few fields that differ and cannot change in place."""
     kept = {f"spec.{field}" for field in changeable_fields(after)}
     paths = [change.path for change in value_changes(before.get("spec"), after.get("spec"), "spec")]

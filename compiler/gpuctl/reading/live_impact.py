@@ -10,7 +10,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gpuctl.apply.plan.evictions import evicted_jobs
-from gpuctl.apply.plan.jobs_stopped_by_change import RerunTraining, StoppedJob, rerun_trainings, stopped_jobs
+from gpuctl.apply.plan.jobs_stopped_by_change import (
+    RerunTraining,
+    StoppedJob,
+    recreated_in_git,
+    rerun_trainings,
+    stopped_jobs,
+)
 from gpuctl.apply.plan.plan import EvictedJob
 from gpuctl.backend.lowering_context import GitOps
 from gpuctl.capacity.devices.gpu_inventory import gpu_inventory
@@ -20,8 +26,7 @@ from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
 from gpuctl.gitops.declared_state import DeclaredState, JobId
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of, labels_of
-from gpuctl.objects.hashed_names import CHANGEABLE, spec_digest
+from gpuctl.objects.api_resources import WORKLOADS, Object, key_of, labels_of
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.queues.queue_changes import queue_changes, with_changed_queues
 
@@ -133,7 +138,7 @@ def live_impact(
     settings = next((item.settings for item in (new, old) if item is not None), None)
     evictions = _evictions(answers, titles, snapshot, settings) if settings is not None else []
     again = None if snapshot.lacks("finished", "jobs", "jobSets") else rerun_trainings(old, new, snapshot)
-    beside = _recreated(old, new) & changed if gitops is not None else frozenset()
+    beside = recreated_in_git(old, new) & changed if gitops is not None else frozenset()
     if beside and settings is not None:
         # Argo CD deletes the old object and creates the new one without waiting; Flux creates first and prunes last.
         own = {(pod.namespace, pod.name) for answer in answers for pod in answer.demand.owned}
@@ -182,22 +187,6 @@ def _over(compilation: Compilation | None, snapshot: Snapshot) -> frozenset[JobI
         for place in [key_of(item.object)[1:]]
         if any(is_object_of(item.object, entry) for entry in entries.get(place, ()))
     )
-
-
-def _recreated(old: Compilation | None, new: Compilation | None) -> frozenset[Key]:
-    """Return the trainings whose manifests get another name in git, so that new pods are created."""
-    before, after = _digests(old), _digests(new)
-    return frozenset(key for key, value in after.items() if before.get(key, value) != value)
-
-
-def _digests(compilation: Compilation | None) -> dict[Key, str]:
-    objects: dict[int, list[Object]] = {}
-    mains: dict[Key, int] = {}
-    for item in compilation.lowered if compilation is not None else ():
-        objects.setdefault(id(item.document), []).append(item.object)
-        if item.object["kind"] in CHANGEABLE:
-            mains[key_of(item.object)] = id(item.document)
-    return {key: spec_digest(objects[document]) for key, document in mains.items()}
 
 
 def _with_early(late: Sequence[CausedEviction], early: Iterable[CausedEviction]) -> list[CausedEviction]:

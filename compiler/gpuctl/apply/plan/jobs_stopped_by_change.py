@@ -5,7 +5,7 @@ The decision is that of a plan, with the old documents in place of the live obje
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Literal, NamedTuple
 
 from gpuctl.apply.plan.apply_request import ApplyRequest
@@ -21,9 +21,11 @@ from gpuctl.capacity.pods.demand import is_object_of, owns
 from gpuctl.capacity.snapshot.pod_requests import amounts
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
+from gpuctl.gitops.restarts import differing_fields
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import WORKLOADS, Object, key_of
+from gpuctl.objects.api_resources import WORKLOADS, Key, Object, key_of
+from gpuctl.objects.hashed_names import CHANGEABLE, spec_digest
 from gpuctl.objects.ownership_metadata import stamp
 from gpuctl.objects.timestamps import age, parse_timestamp
 
@@ -33,10 +35,10 @@ Manner = Literal["replaced", "kept", "removed"]
 class StoppedJob(NamedTuple):
     """A running job that a change ends.
 
-    ``manner``: ``replaced`` by an apply; ``kept`` by an apply because its document did not change, but replaced by a
-    controller that applies manifests; ``removed`` with its document, by pruning. ``reason`` names the fields. ``since``
-    is the start of its first pod (RFC 3339, "" if unknown), ``runtime`` its age at the time of the snapshot. ``gpus``
-    is the sum over its ``pods``.
+    ``manner``: ``replaced`` by an apply; ``kept`` by an apply because its document did not change, or only its queue,
+    but replaced by a controller that applies manifests; ``removed`` with its document, by pruning. ``reason`` names the
+    fields. ``since`` is the start of its first pod (RFC 3339, "" if unknown), ``runtime`` its age at the time of the
+    snapshot. ``gpus`` is the sum over its ``pods``.
     """
 
     kind: str
@@ -74,11 +76,12 @@ def stopped_jobs(before: Compilation | None, after: Compilation | None, snapshot
 
     The cluster is assumed to be in the state of ``before``.
     """
-    old, new = _workloads(before), _workloads(after)
+    old, new, recreated = _workloads(before), _workloads(after), recreated_in_git(before, after)
     found = []
     for place, item in sorted(old.items(), key=lambda pair: pair[0]):
         pods = [pod for pod in snapshot.pods if owns(item.object, pod) and _has_running_containers(pod)]
-        outcome = _outcome(item, new.get(place), after.settings if after is not None else None) if pods else None
+        settings = after.settings if after is not None else None
+        outcome = _outcome(item, new.get(place), settings, recreated) if pods else None
         if outcome is not None:
             assert before is not None, "it has a workload"
             found.append(_stopped_job(item, *outcome, pods, before.settings, snapshot))
@@ -90,14 +93,14 @@ def rerun_trainings(before: Compilation | None, after: Compilation | None, snaps
 
     They are sorted by namespace and name. A training whose document is removed does not run again.
     """
-    old, new = _workloads(before), _workloads(after)
+    old, new, recreated = _workloads(before), _workloads(after), recreated_in_git(before, after)
     taken = parse_timestamp(snapshot.taken_at)
     found = []
     for place, item in sorted(old.items(), key=lambda pair: pair[0]):
         end = next((entry for entry in snapshot.finished if is_object_of(item.object, entry)), None)
         if end is None or place not in new or after is None or new[place].document.kind != item.document.kind:
             continue
-        outcome = _outcome(item, new[place], after.settings, end["condition"])
+        outcome = _outcome(item, new[place], after.settings, recreated, end["condition"])
         if outcome is not None:
             since = end.get("since", "")
             _, namespace, name = key_of(item.object)
@@ -105,6 +108,22 @@ def rerun_trainings(before: Compilation | None, after: Compilation | None, snaps
                 RerunTraining(item.document.kind, namespace, name, *outcome, end["condition"], since, age(since, taken))
             )
     return found
+
+
+def recreated_in_git(old: Compilation | None, new: Compilation | None) -> frozenset[Key]:
+    """Return the trainings whose manifests get another name in git, so that new pods are created."""
+    before, after = _digests(old), _digests(new)
+    return frozenset(key for key, value in after.items() if before.get(key, value) != value)
+
+
+def _digests(compilation: Compilation | None) -> dict[Key, str]:
+    objects: dict[int, list[Object]] = {}
+    mains: dict[Key, int] = {}
+    for item in compilation.lowered if compilation is not None else ():
+        objects.setdefault(id(item.document), []).append(item.object)
+        if item.object["kind"] in CHANGEABLE:
+            mains[key_of(item.object)] = id(item.document)
+    return {key: spec_digest(objects[document]) for key, document in mains.items()}
 
 
 def _workloads(compilation: Compilation | None) -> dict[tuple[str, str], Lowered]:
@@ -118,10 +137,15 @@ def _has_running_containers(pod: Object) -> bool:
 
 
 def _outcome(
-    old: Lowered, new: Lowered | None, settings: Settings | None, condition: str | None = None
+    old: Lowered,
+    new: Lowered | None,
+    settings: Settings | None,
+    recreated: Collection[Key],
+    condition: str | None = None,
 ) -> tuple[Manner, str] | None:
     """Return how an apply of the new document affects the old object, and why; None if it leaves it alone.
 
+    :param recreated: the trainings that a controller recreates, as of :func:`recreated_in_git`.
     :param condition: the type of the condition that ended the old job; None if it runs.
     """
     if new is None or settings is None:
@@ -134,7 +158,8 @@ def _outcome(
     relowered = ApplyRequest(settings=settings, planning=PlanOptions(relower=True))
     step = _step(old, new, same, DecisionOptions(relowered, settings.is_rolling))
     if step.action != "replace":
-        return None
+        # An apply leaves a running job in its queue, and does not change the pods of a finished one.
+        return ("kept", differing_fields(old.object, new.object)) if key_of(new.object) in recreated else None
     options = DecisionOptions(ApplyRequest(settings=settings), settings.is_rolling)
     is_kept = _step(old, new, same, options, condition).action != "replace"
     return "kept" if is_kept else "replaced", step.reason

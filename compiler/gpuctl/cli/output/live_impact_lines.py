@@ -14,7 +14,7 @@ from gpuctl.reading.live_impact import CausedEviction, LiveImpact
 _MANNERS = {
     "replaced": "Running jobs that would be replaced:",
     "removed": "Running jobs whose documents are removed; pruning would end them:",
-    "kept": "Running jobs that `gpuctl apply` keeps (only the platform changed), but a GitOps controller replaces:",
+    "kept": "Running jobs that `gpuctl apply` keeps, but a GitOps controller replaces:",
 }
 _AGAIN = {
     "replaced": "Finished trainings that would run again; their pods and logs are deleted:",
