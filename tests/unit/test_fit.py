@@ -804,6 +804,24 @@ def test_pending_pod_may_take_the_room_of_a_victim(pod: Object, verdict: str) ->
     assert [victim.pod.name for victim in found.victims] == ["x"]
 
 
+@pytest.mark.parametrize(
+    ("pod", "verdict", "certain"),
+    [
+        (waiting("w", 8, 200), "fits-when-empty", False),
+        (waiting("w", 8, 0), "fits-when-empty", False),
+        (waiting("w", 4, 200), "fits", True),
+        (waiting("w", 8, 200, nodeSelector={"zone": "b"}), "fits", True),
+        (waiting("train-1", 8, 200) | {"owner": {"kind": "Job", "name": "train"}}, "fits", True),
+    ],
+    ids=["more important", "less important", "room for both", "elsewhere", "own"],
+)
+def test_pending_pod_may_take_the_room_of_a_new_one(pod: Object, verdict: str, certain: bool) -> None:
+    """It is placed before a new pod exists."""
+    found = answer(cluster([node("a")], [pod]), job(gpus=4, priority="polite"))
+    assert (found.verdict, found.certain) == (verdict, certain)
+    assert ("pending pods may be placed first" in found.reason) is not certain
+
+
 def test_terminating_pods_are_not_victims() -> None:
     found = answer(cluster([node("a")], [running("x", "a", 8, 0, deleting=True)]), job(gpus=8, priority="high"))
     assert (found.verdict, found.victims, found.starts) == ("fits-when-empty", [], 0)

@@ -12,6 +12,7 @@ from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.pods.quota_admission import QuotaAdmission
 from gpuctl.capacity.scheduler.cluster_state import ClusterState, PodGroup, initial_state
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
+from gpuctl.capacity.scheduler.scheduling import has_node_for
 from gpuctl.capacity.scheduler.suitable_nodes import scheduling_key
 
 
@@ -37,6 +38,11 @@ class ComponentInput:
             [(without_unreported(group, self.cluster.reported_resources), number) for group, number in demand.groups]
             for demand in self.demands
         ]
+
+    @cached_property
+    def has_room_for_pending(self) -> bool:
+        """True if a pending pod may be placed now: then that happens before new pods are, whatever their priority."""
+        return any(has_node_for(pod, self.cluster.node_infos) for pod in self.cluster.waiting)
 
     @cached_property
     def daemon_state(self) -> ClusterState:

@@ -22,13 +22,7 @@ from gpuctl.capacity.pods.quota_admission import QuotaAdmission
 from gpuctl.capacity.scheduler.cluster_state import ClusterState, Placements, initial_state
 from gpuctl.capacity.scheduler.placement import place_pods
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo, PlacedPod
-from gpuctl.capacity.scheduler.scheduling import (
-    NO_NEIGHBOURS,
-    count_neighbours,
-    may_run,
-    node_rules,
-    nodes_that_pass,
-)
+from gpuctl.capacity.scheduler.scheduling import NO_NEIGHBOURS, has_node_for, node_rules, nodes_that_pass
 from gpuctl.language.sentences import Template, clauses, say
 
 _FOLLOWED = 4096
@@ -51,7 +45,8 @@ def judge_component(component: ComponentInput) -> list[Fit]:
     size = sum(demand.pods for demand in component.demands) * len(component.cluster.node_infos)
     follows = size <= _FOLLOWED or len(component.demands) <= FEW_JOBS
     # With several jobs the scheduler takes the most important first only if all of their pods are pending.
-    if follows and len(rivals) < 2 and all(admission.settled for admission in component.admissions):
+    is_alone = len(rivals) < 2 and not component.has_room_for_pending
+    if follows and is_alone and all(admission.settled for admission in component.admissions):
         found = [
             _answer_by_every_choice(component, *job)
             for job in zip(component.demands, component.admissions, strict=True)
@@ -114,7 +109,8 @@ def _answer_in_order(component: ComponentInput, run: SchedulerRun, other: Schedu
     if victims:
         reason = with_victims(reason, verdict, starts, demand.pods, "")
     depends = other is None or _verdict_in(other, position, demand) != chosen
-    reason = clauses(reason, say(DEPENDS) if depends else "")
+    pending = say("pending pods may be placed first") if component.has_room_for_pending else ""
+    reason = clauses(reason, pending, say(DEPENDS) if depends else "")
     change = None
     if verdict not in ("fits", "unknown") and len(component.demands) <= FEW_JOBS:
         change = smallest_change_for(component, demand, admission, free, found)
@@ -155,13 +151,11 @@ def _is_contested(cluster: ClusterModel, demand: Demand, outcome: Placements) ->
     own = [group.incoming.pod for group, _ in demand.groups]
     if rivals and not outcome.exhaustive:
         return True
-    for rival in rivals:
-        for state in outcome.states:
-            node_infos = [node_info.without(own) for node_info in state.node_infos]
-            counted = count_neighbours(rival, node_infos)
-            if any(may_run(rival, node_info, counted) for node_info in node_infos):
-                return True
-    return False
+    return any(
+        has_node_for(rival, [node_info.without(own) for node_info in state.node_infos])
+        for state in outcome.states
+        for rival in rivals
+    )
 
 
 def _answer_by_every_choice(component: ComponentInput, demand: Demand, admission: QuotaAdmission) -> Fit | None:

@@ -296,3 +296,9 @@ def has_room(incoming: IncomingPod, node_info: NodeInfo) -> bool:
 def may_run(incoming: IncomingPod, node_info: NodeInfo, counted: NeighbourCounts) -> bool:
     """Return True if no rule excludes a node. Most nodes have no room, which is the cheapest to check."""
     return has_room(incoming, node_info) and failing_rule(incoming, node_info, counted) is None
+
+
+def has_node_for(incoming: IncomingPod, node_infos: Sequence[NodeInfo]) -> bool:
+    """Return True if a pod may run on any of all nodes."""
+    counted = count_neighbours(incoming, node_infos)
+    return any(may_run(incoming, node_info, counted) for node_info in node_infos)
