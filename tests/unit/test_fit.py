@@ -769,6 +769,44 @@ def test_fit_command_rejects_invalid_documents(tmp_path: Path, capsys: pytest.Ca
     assert "job.yaml:5" in printed.err
 
 
+def _ended(name: str, condition: str, **more: str) -> Object:
+    return {"kind": "Job", "namespace": "team", "name": name, "condition": condition, "app": name, **more}
+
+
+@pytest.mark.parametrize(
+    ("after", "finished", "reason"),
+    [
+        ("[prep]", [], "it waits for prep"),
+        ("[prep]", [_ended("prep", "Complete")], ""),
+        ("[prep]", [_ended("prep-0a1b2c", "Complete", app="prep")], ""),
+        ("[prep]", [_ended("prep-worker-0", "Complete", app="prep")], "it waits for prep"),
+        ("[prep]", [{**_ended("prep", "Complete"), "namespace": "other"}], "it waits for prep"),
+        ("[prep, eval]", [_ended("prep", "Complete"), _ended("eval", "Failed")], "it waits for eval"),
+        ("{prep: failed}", [_ended("prep", "FailureTarget")], ""),
+        ("{prep: any}", [_ended("prep", "Failed")], ""),
+        ("[scan]", [_ended("scan-1", "Complete")], "it waits for scan"),
+        ("[scan]", [_ended("scan-0", "Complete"), _ended("scan-1", "Complete")], ""),
+    ],
+)
+def test_fit_names_the_prerequisites_that_are_not_met(
+    tmp_path: Path, after: str, finished: list[Object], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = DOCUMENT.replace("priority: high}", f"priority: high, after: {after}}}")
+    wanted += "---\n" + DOCUMENT.replace("name: train", "name: scan") + "sweep: {seed: [1, 2]}\n"
+    main.run(fit_arguments(tmp_path, "-o", "json", have=cluster([node("a")], finished=finished), document=wanted))
+    found = json.loads(capsys.readouterr().out)["jobs"]
+    assert [item["reason"] for item in found if item["name"] == "train"] == [reason]
+
+
+def test_training_that_runs_does_not_wait_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its prerequisite has been removed by its ttl."""
+    own = running("train-x", "a", 2, owner={"kind": "Job", "name": "train", "group": "batch"})
+    wanted = DOCUMENT.replace("priority: high}", "priority: high, after: [prep]}")
+    main.run(fit_arguments(tmp_path, "-o", "json", have=cluster([node("a")], [own]), document=wanted))
+    (found,) = json.loads(capsys.readouterr().out)["jobs"]
+    assert (found["verdict"], found["reason"]) == ("fits", "")
+
+
 def test_held_by_includes_earlier_jobs_of_the_call() -> None:
     first, second = fit(cluster([node("a")]), [job("train", gpus=6, priority="high"), job("other", gpus=4)])
     assert (first.verdict, second.verdict) == ("fits", "fits-when-empty")

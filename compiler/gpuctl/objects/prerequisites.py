@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from gpuctl.objects.api_resources import TRAININGS, Object, annotations_of, labels_of
@@ -171,7 +171,12 @@ def _state(condition: str, outcome: Outcome | None, *, exists: bool) -> State:
         return "missing"
     if outcome is None:
         return "waiting"
-    return "met" if condition in (ANY, outcome) else "unmet"
+    return "met" if is_met(condition, outcome) else "unmet"
+
+
+def is_met(condition: str, outcome: Outcome | None) -> bool:
+    """Return True if a prerequisite that ended this way meets a condition; None: it has not ended."""
+    return outcome is not None and condition in (ANY, outcome)
 
 
 def ends_of(mains: Iterable[Object], keys: Records) -> Ends:
@@ -196,9 +201,13 @@ def ends_of(mains: Iterable[Object], keys: Records) -> Ends:
             ends = found.sweeps.setdefault((namespace, sweep), SweepEnds(sweep))
             ends.add(name, outcome, obj, keys.sweep_size)
     for place, ends in found.sweeps.items():
-        both = [*ends.jobs.values(), *([found[place]] if place in found else [])]
-        found[place] = None if None in both else "failed" if "failed" in both else "ok"
+        found[place] = outcome_of_all([*ends.jobs.values(), *([found[place]] if place in found else [])])
     return found
+
+
+def outcome_of_all(outcomes: Collection[Outcome | None]) -> Outcome | None:
+    """Return how some jobs ended together: failed if one has; None if one has not ended."""
+    return None if None in outcomes else "failed" if "failed" in outcomes else "ok"
 
 
 def outcome_of(obj: Object) -> Outcome | None:

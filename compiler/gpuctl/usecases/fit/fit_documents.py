@@ -14,6 +14,7 @@ from gpuctl.capacity.fit.job_fit import Fit
 from gpuctl.capacity.fit.job_fit import fit as fit_objects
 from gpuctl.capacity.fit.suggestions import JobName, Suggestion
 from gpuctl.capacity.fit.waiting_fit import fit_waiting as fit_pods
+from gpuctl.capacity.pods.demand import is_object_of
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
@@ -25,10 +26,11 @@ from gpuctl.kube.configuration import session_of
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import clauses, say
-from gpuctl.objects.api_resources import key_of
-from gpuctl.objects.label_names import AFTER
-from gpuctl.objects.prerequisites import as_released, prerequisites_of
+from gpuctl.objects.api_resources import Key, key_of, labels_of
+from gpuctl.objects.label_names import AFTER, SWEEP
+from gpuctl.objects.prerequisites import as_released, is_met, outcome_of_all, prerequisites_of
 from gpuctl.objects.scheduled_jobs import with_runs
+from gpuctl.objects.sweep_ends import Outcome
 from gpuctl.usecases.documents.change_options import DocumentOptions, InvalidOptions
 from gpuctl.usecases.documents.compiling import POOL_UNKNOWN, compiled
 from gpuctl.usecases.documents.snapshot_files import read_snapshot, snapshot_limits
@@ -37,6 +39,8 @@ from gpuctl.usecases.fit.fit_suggestions import suggest as look
 _SETTLED = frozenset({POOL_UNKNOWN, "GPU402", "GPU403"})
 """Diagnostics that nodes decide instead of documents: whether a pool, a GPU type or a large enough node exists."""
 _SNAPSHOTS_NAMESPACE = "default"
+_FAILURES = ("Failed", "FailureTarget")
+"""Conditions of ended Jobs and JobSets that have failed."""
 
 
 @dataclass(frozen=True)
@@ -202,23 +206,51 @@ class FitDocuments:
     def fit(self, snapshot: Snapshot, *, suggest: bool = False) -> FitResult:
         """Return the verdicts for a snapshot of a cluster."""
         answers = fit_objects(snapshot, as_released(with_runs(self.compilation.objects)))
-        answers = _with_prerequisites(answers, self.compilation)
+        answers = _with_prerequisites(answers, self.compilation, snapshot)
         if not suggest:
             return FitResult(answers, snapshot, self.diagnostics)
         found = look(self.compilation, snapshot, answers, _compiled_again)
         return FitResult(answers, snapshot, self.diagnostics, found)
 
 
-def _with_prerequisites(answers: Sequence[Fit], compilation: Compilation) -> list[Fit]:
-    """Return the answers with the jobs that a training waits for first. The verdict is that of a start now."""
-    label = compilation.settings.label(AFTER)
-    waits = {key_of(obj): found for obj in compilation.objects if (found := prerequisites_of(obj, label))}
+def _with_prerequisites(answers: Sequence[Fit], compilation: Compilation, snapshot: Snapshot) -> list[Fit]:
+    """Return the answers with the jobs that a training waits for first. The verdict is that of a start now.
+
+    A training that has pods has been released: it does not wait again.
+    """
+    after, sweep = compilation.settings.label(AFTER), compilation.settings.label(SWEEP)
+    sweeps: dict[tuple[str, str], list[str]] = {}
+    for obj in compilation.objects:
+        if sweep in labels_of(obj):
+            sweeps.setdefault((obj["metadata"]["namespace"], labels_of(obj)[sweep]), []).append(labels_of(obj)["app"])
+    waits: dict[Key, list[str]] = {}
+    for obj in compilation.objects:
+        namespace = obj["metadata"].get("namespace", "")
+        for name, condition in prerequisites_of(obj, after).items():
+            jobs = sweeps.get((namespace, name), [name])
+            if not is_met(condition, outcome_of_all([_outcome(namespace, job, snapshot) for job in jobs])):
+                waits.setdefault(key_of(obj), []).append(name)
     return [
-        replace(one, reason=clauses(say("it waits for {names:few}", names=list(waits[one.demand.key])), one.reason))
-        if one.demand.key in waits
+        replace(one, reason=clauses(say("it waits for {names:few}", names=waits[one.demand.key]), one.reason))
+        if one.demand.key in waits and not one.demand.owned
         else one
         for one in answers
     ]
+
+
+def _outcome(namespace: str, name: str, snapshot: Snapshot) -> Outcome | None:
+    """Return how a training of a snapshot ended; None if it has not, or does not exist."""
+    if (namespace, name) in (snapshot.jobs_by_name.keys() | snapshot.sets_by_name.keys()):
+        return None
+    metadata = {"namespace": namespace, "name": name}
+    ends = [
+        item
+        for item in snapshot.finished
+        if item.get("app") == name and is_object_of({"kind": item["kind"], "metadata": metadata}, item)
+    ]
+    # Of the generations that a GitOps controller has applied, the latest counts.
+    latest = max(ends, key=lambda item: item.get("since", ""), default=None)
+    return None if latest is None else "failed" if latest["condition"] in _FAILURES else "ok"
 
 
 def _compiled_again(sources: list[Source], platform: Source, namespace: str) -> Compilation | None:
