@@ -352,3 +352,47 @@ def test_a_template_has_to_be_rendered(
     Path("a.yaml").write_text(text)
     assert run(["import", "a.yaml"]) == 1
     assert f"a.yaml:{line}:1: the file is a template" in capfd.readouterr().err
+
+
+LONG = "a" * 58
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: NAME}
+spec:
+  template:
+    spec:
+      affinity:
+        podAntiAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+            - {topologyKey: zone, labelSelector: {matchLabels: {app: NAME}}}
+      containers: [{name: a, image: r.example.com/a:1, ports: [{containerPort: 80}]}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "longest"),
+    [
+        (DEPLOYMENT, 59),
+        ("type: dev-environment\nname: NAME\nimage: r.example.com/a:1\nide: vscode\n", 52),
+        ("type: task\nname: NAME\nimage: r.example.com/a:1\nnodes: 2\ncommands: [python a.py]\n", 61),
+    ],
+)
+def test_names_that_are_too_long_are_shortened(
+    text: str, longest: int, directory: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    name = f"{LONG}-bcde"
+    (directory / "a.yaml").write_text(text.replace("NAME", name))
+    run(["import", "a.yaml"])
+    out, err = capfd.readouterr()
+    shorter = name[:longest].rstrip("-")
+    assert f"  name: {shorter}  # line" in out
+    assert f"the name is `{shorter}`: a longer one is not valid here\n" in err
+    # Other fields, such as selectors of pods, have the name of the document.
+    assert (name in out) is False
+
+
+def test_a_name_of_the_command_line_is_not_shortened(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (directory / "a.yaml").write_text(DEPLOYMENT.replace("NAME", "a"))
+    assert run(["import", "a.yaml", "--name", f"{LONG}-bcde"]) == 1
+    assert "error[GPU217]" in capfd.readouterr().err

@@ -32,7 +32,6 @@ from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.body_syntax import BodyCommand, statements_of
 from gpuctl.importing.slurm.shell_values import Value, constant_of, words_of
 from gpuctl.importing.slurm.text_places import LineBreaks
-from gpuctl.language.names import nearest_dns_label
 from gpuctl.language.settings import DEFAULT_PRIORITIES
 
 TOOL = "Arena"
@@ -226,11 +225,10 @@ class _ArenaJob:
         return True
 
     def _name(self, flag: ArenaFlag) -> bool:
-        name = self.given.name or nearest_dns_label(flag.value, letter_first=True)
+        name, note = self.given.job_name(flag.value)
         if name is None:
             return False
         self.draft.set("job.name", name, flag.line)
-        note = None if name == flag.value else f"the name is `{name}`"
         self.ledger.taken(flag.line, flag.text, "job.name", note)
         return True
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from gpuctl.language.names import nearest_dns_label
 from gpuctl.language.settings import Settings
 
 REASONS = {
@@ -29,7 +30,8 @@ _QUESTIONS = {
 class Given(NamedTuple):
     """Values of the command line. None: the source's value, or a question.
 
-    ``pools``: a partition of Slurm -> the pool. ``settings``: those of the platform.
+    ``pools``: a partition of Slurm -> the pool. ``names``: the name of a job that is too long -> the one in its place.
+    ``settings``: those of the platform.
     """
 
     image: str | None = None
@@ -41,12 +43,23 @@ class Given(NamedTuple):
     workdir: str | None = None
     name: str | None = None
     pools: Mapping[str, str] = MappingProxyType({})
+    names: Mapping[str, str] = MappingProxyType({})
     settings: Settings = Settings()
 
     @property
     def rdma(self) -> str | None:
         """The extended resource of the platform's RDMA devices; None if it has none."""
         return self.settings.rdma.resource if self.settings.rdma is not None else None
+
+    def job_name(self, written: str) -> tuple[str | None, str | None]:
+        """Return the name of a job, and what differs from the written one; None if this has no letters for a name."""
+        nearest = nearest_dns_label(written, letter_first=True)
+        name = self.name or self.names.get(nearest or "", nearest)
+        if name == written:
+            return name, None
+        if self.name is not None:
+            return name, "--name replaces it"
+        return name, f"the name is `{name}`" + ("" if name == nearest else ": a longer one is not valid here")
 
     def of_job(self, index: int, number: int) -> Given:
         """Return the values for one of several jobs of a source, whose names then end in a number."""

@@ -55,7 +55,7 @@ def import_job(raw: RawDocument, source: str, given: Given) -> Imported:
     ledger = LineLedger()
     tree = SourceTree(raw, ledger)
     draft = Draft("training", source, _KIND, given.settings)
-    take_metadata(tree, draft)
+    take_metadata(tree, draft, given)
     take_labels(tree, (*_TEMPLATE, "metadata", "labels"), draft)
     take_annotations(tree, (*_TEMPLATE, "metadata", "annotations"), draft)
     pod = PodFields(tree, _TEMPLATE, draft, given)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gpuctl.frontend.platform_restrictions import is_reserved_key
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.import_values import Given
 from gpuctl.importing.source_tree import Path, SourceTree
-from gpuctl.language.names import nearest_dns_label
 from gpuctl.language.workload import RESERVED_LABELS
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
@@ -23,16 +23,15 @@ _WRITTEN_BY_SERVER = frozenset(
 )
 
 
-def take_metadata(tree: SourceTree, draft: Draft) -> None:
+def take_metadata(tree: SourceTree, draft: Draft, given: Given) -> None:
     """Add name, namespace, labels and annotations."""
     base: Path = ("metadata",)
     tree.mapped(("apiVersion",), "kind")
     tree.mapped(("kind",), "kind")
-    written = tree.text((*base, "name"))
-    name = nearest_dns_label(written or "", letter_first=True)
+    name, note = given.job_name(tree.text((*base, "name")) or "")
     if name is not None:
-        draft.set("job.name", name, tree.line((*base, "name")))
-    tree.taken((*base, "name"), "job.name", None if name == written else f"the name is `{name}`")
+        draft.set("job.name", name, tree.line((*base, "name")) if given.name is None else None)
+    tree.taken((*base, "name"), "job.name", note)
     namespace = tree.text((*base, "namespace"))
     if namespace is not None:
         draft.set("job.namespace", namespace, tree.line((*base, "namespace")))

@@ -366,10 +366,7 @@ class PodFields:
 
     def _carry(self, path: Path, name: str) -> None:
         for key, values in selected_labels(self.tree.get(path)):
-            if (
-                is_reserved_key(key, self.draft.settings)
-                and (self.given.name or self.draft.get("job.name")) not in values
-            ):
+            if is_reserved_key(key, self.draft.settings) and self.draft.get("job.name") not in values:
                 self.tree.dropped(
                     path, f"it selects pods by the label `{key}`, which gpuctl sets to the name of the job"
                 )

@@ -65,7 +65,7 @@ def import_deployment(
     draft = Draft("inference", source, "StatefulSet" if is_stateful else TOOL, given.settings)
     if is_stateful:
         tree.changed(("kind",), "kind", "it becomes a Deployment: its pods have no names of their own")
-    take_metadata(tree, draft)
+    take_metadata(tree, draft, given)
     base: Path = ("spec", "template")
     take_labels(tree, (*base, "metadata", "labels"), draft)
     take_annotations(tree, (*base, "metadata", "annotations"), draft)

@@ -12,7 +12,7 @@ from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.source_tree import Path, SourceTree, dotted_path
-from gpuctl.language.names import is_env_name, nearest_dns_label
+from gpuctl.language.names import is_env_name
 
 _AMOUNT = r"(\d+(?:\.\d*[1-9])?)(?:\.?0+)?\s*(?:([KMGT])i?B?)?(\+|\.\.\d*\s*(?:[KMGT]i?B?)?)?\Z"
 _AMD = r"(?i)MI\d{2,3}[A-Z]?\Z"
@@ -40,11 +40,11 @@ class TaskFields:
     def name(self, path: Path) -> None:
         """Take the name of the task."""
         written = self.tree.text(path)
-        name = self.given.name or nearest_dns_label(written or "", letter_first=True)
+        name, note = self.given.job_name(written or "")
         if name is None:
             return
         self.draft.set("job.name", name, self.tree.line(path) if written and not self.given.name else None)
-        self.tree.taken(path, "job.name", None if name == written else f"the name is `{name}`")
+        self.tree.taken(path, "job.name", note)
 
     def nodes(self, path: Path) -> None:
         """Take the number of nodes."""

@@ -67,7 +67,7 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
     ledger = LineLedger()
     tree = SourceTree(raw, ledger)
     draft = Draft("training", source, TOOL, given.settings)
-    take_metadata(tree, draft)
+    take_metadata(tree, draft, given)
     missing: list[Missing] = []
     asking = tree.line(_REPLICAS)
     names = [name for name in ("Master", "Worker") if tree.node((*_REPLICAS, name)) is not None]
@@ -157,7 +157,7 @@ def import_train_job(raw: RawDocument, source: str, given: Given) -> Imported:
     ledger = LineLedger()
     tree = SourceTree(raw, ledger)
     draft = Draft("training", source, "TrainJob", given.settings)
-    take_metadata(tree, draft)
+    take_metadata(tree, draft, given)
     tree.changed(("spec", "runtimeRef"), None, _RUNTIME)
     take_labels(tree, ("spec", "labels"), draft)
     take_annotations(tree, ("spec", "annotations"), draft)

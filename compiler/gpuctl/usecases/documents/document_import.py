@@ -8,13 +8,15 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gpuctl.backend.schema_validation import VERSIONS
-from gpuctl.compilation import compile
+from gpuctl.compilation import Compilation, compile
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
+from gpuctl.frontend.document_checks import longest_name
 from gpuctl.frontend.platform_loading import load_platform
 from gpuctl.frontend.source import STDIN, Source
 from gpuctl.importing.import_values import Given, ImportFailure, Missing, Unreadable
 from gpuctl.importing.line_ledger import LedgerEntry, Outcome, count_of
 from gpuctl.importing.tools import find_importer
+from gpuctl.language.workload import Workload
 
 _OF_PLATFORM = frozenset({"GPU244", "GPU423", "GPU429", "GPU443"})
 """Errors that settings of the platform mend: groups of nodes for a replica, allowed paths of nodes, JobSet for roles,
@@ -73,11 +75,26 @@ def import_file(source: Source, given: Given, tool: str | None, platform: str | 
     read = list(found.sources.values()) if platform is not None or not found.settings.is_default else []
     settings = read[0] if read else platform
     result = compile(Source(name, "---\n".join(documents)), platform=settings, directory=directory, namespaces=True)
+    if given.name is None and not given.names and (names := _shorter_names(result)):
+        # Labels, selectors and the names of later jobs follow from the name.
+        return import_file(source, given._replace(names=names), tool, platform)
     if any(item.severity is Severity.ERROR and item.code not in _OF_PLATFORM for item in result.diagnostics):
         documents = []
     # Notes are about output for a cluster.
     diagnostics = [item for item in result.diagnostics if item.severity is not Severity.NOTE]
     return ImportedFile(source.name, imported.tool, documents, imported.entries, (), diagnostics, result.sources)
+
+
+def _shorter_names(result: Compilation) -> dict[str, str]:
+    """Return the names that are too long for the jobs that they name, each with the one in its place."""
+    if all(item.code != "GPU217" for item in result.diagnostics):
+        return {}
+    limits = {
+        document.written_name: longest_name(document, document.model, result.settings)[0]
+        for document in result.documents
+        if isinstance(document.model, Workload)
+    }
+    return {name: name[:longest].rstrip("-") for name, longest in limits.items() if len(name) > longest}
 
 
 def _dropped_line(entry: LedgerEntry) -> str:
