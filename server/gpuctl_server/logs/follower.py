@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from gpuctl.language.sentences import say
-from gpuctl_server.logs.log_entries import AfterPosition, LogEntry, LogPosition, LogPositions
+from gpuctl_server.logs.log_entries import MOST_POSITIONS, AfterPosition, LogEntry, LogPosition, LogPositions
 
 MOST_WAITING = 5000
 MOST_BYTES = 4 * 1024 * 1024
@@ -18,7 +18,8 @@ _BEHIND_LINES = 500
 _BEHIND_BYTES = 512 * 1024
 _WAITED_FOR = 2.0
 """Maximum number of seconds for which the stream waits for a slow client, so that a burst does not cut it off."""
-_MOST_POSITIONS = 256
+_REMEMBERED = 10_000
+"""Number of containers whose positions are kept. A log whose position is forgotten is read again."""
 
 
 class LogSelection(NamedTuple):
@@ -89,8 +90,8 @@ class LogSubscription:
 
     @property
     def resume_positions(self) -> LogPositions:
-        """The positions at which the client can resume."""
-        return LogPositions(self.positions, self.whole)
+        """The positions at which the client can resume: those of the latest lines, if there are too many."""
+        return LogPositions(dict([*self.positions.items()][-MOST_POSITIONS:]), self.whole)
 
     def too_slow(self) -> LogEnd:
         """Return the end for a client that was cut off."""
@@ -173,9 +174,11 @@ class LogSubscription:
 
     def reached(self, entry: LogEntry) -> None:
         """Note that the client has received a line."""
+        # The positions stand in the order of their lines.
+        self.positions.pop(entry.source, None)
         self.positions[entry.source] = entry.position
         self._last = entry.second
-        if len(self.positions) > _MOST_POSITIONS:
+        if len(self.positions) > _REMEMBERED:
             del self.positions[next(iter(self.positions))]
 
     async def next(self, patience: float) -> FollowedItem | LogEnd | None:

@@ -19,9 +19,13 @@ from gpuctl.reading.logs.log_streams import ContainerLog
 
 LONGEST = 128 * 1024
 """Maximum size of a line that is sent in one piece, bytes."""
+MOST_POSITIONS = 360
+"""Maximum number of positions that a client gets. Proxies reject headers of more than 8 KB."""
 _KEY = 6
 _RECENT = 4096
 _SECOND = 1_000_000_000
+_LATE = 60 * _SECOND
+"""Nanoseconds by which clocks of nodes may differ, or a line may arrive late."""
 
 
 class InvalidPositions(ValueError):
@@ -139,10 +143,20 @@ class AfterPosition:
 
 
 class LogPositions(NamedTuple):
-    """Positions in several logs. ``whole`` is True if a log without a position is new, and is read from its start."""
+    """Positions in several logs. ``whole`` is True if a log without a position is new, and is read from its start.
+
+    If there are :data:`MOST_POSITIONS`, those of the logs without a line for the longest time were left out.
+    """
 
     positions: Mapping[bytes, LogPosition]
     whole: bool
+
+    def position_in(self, key: bytes) -> LogPosition | None:
+        """Return the position in a log; if it may have been left out, one before the first line that is missing."""
+        if key in self.positions or len(self.positions) < MOST_POSITIONS:
+            return self.positions.get(key)
+        times = [position.time for position in self.positions.values() if position != BEGINNING]
+        return LogPosition(min(times) - _LATE, 0) if times else None
 
     def text(self) -> str:
         """Encode the positions for a client. :func:`parse_positions` decodes them."""

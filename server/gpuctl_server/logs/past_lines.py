@@ -78,7 +78,8 @@ class PastLines:
         for key, log in self._logs.items():
             if self._selection.uid not in (None, log.pod["metadata"]["uid"]):
                 continue
-            position = self._positions.get(key)
+            resume = self._selection.resume_from
+            position = self._positions.get(key) or (resume.position_in(key) if resume else None)
             source = ContainerLog(session, log.pod, log.container, self._wanted(position, log.container))
             sources[source] = (LogEntries(source), AfterPosition(position or BEGINNING))
         portion: list[LogEntry] = []

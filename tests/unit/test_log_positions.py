@@ -1,0 +1,71 @@
+"""Positions at which a client of a followed log resumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuctl_server.logs.follower import LogSelection, LogSubscription
+from gpuctl_server.logs.log_entries import (
+    BEGINNING,
+    AfterPosition,
+    LogEntry,
+    LogPosition,
+    LogPositions,
+    parse_positions,
+    source_key,
+)
+
+SECOND = 1_000_000_000
+LARGEST_HEADER = 8 * 1024 - len("Last-Event-ID: \r\n")
+"""nginx rejects a longer header, as do other proxies."""
+
+
+def entry(container: int, second: float) -> LogEntry:
+    """Return a line of a container, which is written once at this time."""
+    position = LogPosition(int(second * SECOND), 1)
+    return LogEntry(source_key(f"uid-{container}", "main"), f"uid-{container}", position, "text", "{}")
+
+
+def resumed(id: str, lines: Iterable[LogEntry]) -> list[LogEntry]:
+    """Return the lines that a client with this id receives, of all lines in order of time."""
+    positions = parse_positions(id)
+    after: dict[bytes, AfterPosition] = {}
+    return [
+        line
+        for line in lines
+        if after.setdefault(line.source, AfterPosition(positions.position_in(line.source) or BEGINNING)).takes(line)
+    ]
+
+
+def test_client_of_a_thousand_containers_resumes_without_old_lines() -> None:
+    """The id fits into a header. Only the last minute of the logs that it leaves out may be repeated."""
+    old = [entry(container, second) for second in range(0, 5000, 1000) for container in range(1000)]
+    old += [entry(container, 5000 + container) for container in range(1000)]
+    new = [entry(container, 6000 + container) for container in range(1001)]
+    client = LogSubscription(LogSelection(resume_from=LogPositions({}, whole=True)))
+    for line in old:
+        client.reached(line)
+    id = client.resume_positions.text()
+    assert len(id) < LARGEST_HEADER
+    found = resumed(id, [*old, *new])
+    assert found[-len(new) :] == new, "no new line is lost, also of a container that is new"
+    repeated = found[: -len(new)]
+    assert len(repeated) <= 60
+    assert all(line.position.time >= 5000 * SECOND for line in repeated)
+    # Past lines are read again from these positions if new ones were lost meanwhile.
+    assert len(client.positions) == 1000
+
+
+def test_position_of_an_active_container_is_not_left_out() -> None:
+    client = LogSubscription(LogSelection(resume_from=LogPositions({}, whole=True)))
+    last = entry(0, 0)
+    for pod in range(1, 2000):
+        last = entry(0, pod)
+        client.reached(last)
+        client.reached(entry(pod, pod))
+    for _ in range(2):
+        positions = parse_positions(client.resume_positions.text())
+        assert positions.positions[last.source] == last.position
+        # The order is that of the lines after a reconnect as well.
+        client = LogSubscription(LogSelection(resume_from=positions))
+        client.reached(entry(2000, 2000))
