@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from gpuctl.language.sentences import current_translation
 
 _MOST = 16 * 1024 * 1024
+_MOST_BODIES = 4096
+"""Maximum number of bodies. An empty list is a few bytes, and its request may be some thousand."""
 
 
 class _Kept(NamedTuple):
@@ -19,7 +21,8 @@ class _Kept(NamedTuple):
 
 
 class ResponseCache:
-    """Bodies by request and language, at most ``most`` bytes. The least recently used ones are removed first.
+    """Bodies by request and language, at most ``most`` bytes. The least recently used ones are removed first, also if
+    there are many small ones.
 
     ``stamp`` identifies the data of an answer. A body with another stamp is not returned. Used on the event loop only.
     """
@@ -48,7 +51,7 @@ class ResponseCache:
         before = self._bodies.pop(key, None)
         self._size += len(body) - (len(before.body) if before is not None else 0)
         self._bodies[key] = _Kept(stamp, body, translation is not None and translation.is_used)
-        while self._size > self._most:
+        while self._size > self._most or len(self._bodies) > _MOST_BODIES:
             _, oldest = self._bodies.popitem(last=False)
             self._size -= len(oldest.body)
 

@@ -60,6 +60,16 @@ def test_response_cache_evicts_the_least_recently_used() -> None:
     assert encode({"a": "é\n"}) == '{"a":"é\\n"}'.encode()
 
 
+def test_response_cache_keeps_few_of_many_small_answers() -> None:
+    """A client with random filters cannot fill the memory with requests whose answers are empty."""
+    kept = ResponseCache()
+    for number in range(10_000):
+        kept.keep(("/jobs", f"name={number}"), (1,), b"{}")
+    found = [number for number in range(10_000) if kept.find(("/jobs", f"name={number}"), (1,)) is not None]
+    assert 1000 < len(found) < 5000
+    assert found[-1] == 9999
+
+
 @pytest.mark.parametrize(
     "change",
     [
