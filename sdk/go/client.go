@@ -138,6 +138,10 @@ func (c *Client) send(ctx context.Context, r request, answer any) error {
 			return nil
 		}
 		if !r.repeatable || attempt >= c.retry.Attempts || !isTransient(ctx, err) {
+			var refused *APIError
+			if r.method == http.MethodDelete && attempt > 1 && errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+				refused.Hint = "an earlier attempt of this deletion ended without a result: it may have succeeded"
+			}
 			return err
 		}
 		if err := sleep(ctx, c.retry.after(attempt, header.Get("Retry-After"))); err != nil {

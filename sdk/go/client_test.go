@@ -83,6 +83,19 @@ func TestIdempotentIsSentAgain(t *testing.T) {
 	}
 }
 
+func TestDeletionWhoseAnswerWasLostMayHaveSucceeded(t *testing.T) {
+	for hint, handlers := range map[string][]http.HandlerFunc{
+		"an earlier attempt of this deletion ended without a result: it may have succeeded": {cut, status(404, lost)},
+		"look": {status(404, lost)},
+	} {
+		client, _ := serving(t, handlers...)
+		var refused *APIError
+		if _, err := client.DeleteJob(context.Background(), "a", nil); !errors.As(err, &refused) || refused.Hint != hint {
+			t.Fatalf("%v, not %q", err, hint)
+		}
+	}
+}
+
 func TestKeys(t *testing.T) {
 	var keys []string
 	client, _ := serving(t, func(w http.ResponseWriter, r *http.Request) {

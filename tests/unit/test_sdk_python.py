@@ -95,6 +95,20 @@ def test_idempotent_requests_are_retried(trouble: Any) -> None:
     assert keys[2] == "mine"
 
 
+def test_deletion_whose_answer_was_lost_may_have_succeeded() -> None:
+    """The second attempt does not find the job: the error says why."""
+    with pytest.raises(NotFound) as caught:
+        FakeService(httpx.ReadError("x"), httpx.Response(404, json=PROBLEM)).client().delete_job("a")
+    assert "an earlier attempt of this deletion ended without a result: it may have succeeded" in str(caught.value)
+    for answers in (
+        FakeService(httpx.Response(404, json=PROBLEM)),
+        FakeService(broken(), httpx.Response(409, json=PROBLEM)),
+    ):
+        with pytest.raises(ServiceError) as refused:
+            answers.client().delete_job("a")
+        assert refused.value.hint == PROBLEM.get("hint")
+
+
 @pytest.mark.parametrize("trouble", [broken(), httpx.ReadError("x")])
 def test_other_requests_are_sent_once(trouble: Any) -> None:
     answers = FakeService(trouble)

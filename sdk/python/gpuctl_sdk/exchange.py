@@ -28,6 +28,9 @@ _USAGE_ERRORS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: 
 """Names of errors of the usage paths, which return a name only as the reason of some."""
 
 
+_DELETED_BEFORE = "an earlier attempt of this deletion ended without a result: it may have succeeded"
+
+
 class Wait(NamedTuple):
     """Seconds to wait before a request is retried."""
 
@@ -105,7 +108,8 @@ class Exchange:
         """
         if response.is_success:
             return _value(call, response)
-        error = error_of(response.status_code, response.headers, response.content)
+        may_be_done = call.method == "DELETE" and attempt > 1
+        error = error_of(response.status_code, response.headers, response.content, may_be_done=may_be_done)
         if response.status_code in RETRIED_STATUSES and self._may_repeat(call, attempt):
             return Wait(self.retrying.after(attempt, response.headers.get("retry-after")))
         raise error
@@ -130,8 +134,11 @@ def unreachable(url: str, error: BaseException) -> GpuctlError:
     return Unreachable(f"{url} cannot be reached: {str(error) or type(error).__name__}")
 
 
-def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ServiceError:
-    """Return the error of an unsuccessful response."""
+def error_of(status: int, headers: Mapping[str, str], body: bytes, *, may_be_done: bool = False) -> ServiceError:
+    """Return the error of an unsuccessful response.
+
+    :param may_be_done: an earlier attempt of a deletion may have succeeded, so that a 404 is no failure.
+    """
     try:
         value = json.loads(body)
     except ValueError:
@@ -151,7 +158,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ServiceErr
         error,
         message,
         details if isinstance(details, list) else (),
-        value.get("hint"),
+        _DELETED_BEFORE if may_be_done and status == 404 else value.get("hint"),
         identity,
     )
 
