@@ -18,7 +18,9 @@ class NoFreeSlot(Exception):
 
 
 class CountedSlots:
-    """At most ``most`` running pieces of work, ``each`` of them of one caller. Safe to use from several threads."""
+    """At most ``most`` running pieces of work, or bytes, ``each`` of them of one caller. Safe to use from several
+    threads.
+    """
 
     def __init__(self, most: int, each: int) -> None:
         self._most = most
@@ -26,22 +28,22 @@ class CountedSlots:
         self._lock = threading.Lock()
         self._running: Counter[str] = Counter()
 
-    def begin(self, caller: str) -> None:
-        """Take a slot at once. :meth:`done` must follow.
+    def begin(self, caller: str, count: int = 1) -> None:
+        """Take slots at once. :meth:`done` must follow.
 
         :raises NoFreeSlot: too much is running.
         """
         with self._lock:
-            if self._running[caller] >= self._each:
+            if self._running[caller] + count > self._each:
                 raise NoFreeSlot(is_own=True)
-            if self._running.total() >= self._most:
+            if self._running.total() + count > self._most:
                 raise NoFreeSlot(is_own=False)
-            self._running[caller] += 1
+            self._running[caller] += count
 
-    def done(self, caller: str) -> None:
-        """Release a slot."""
+    def done(self, caller: str, count: int = 1) -> None:
+        """Release slots."""
         with self._lock:
-            self._running[caller] -= 1
+            self._running[caller] -= count
             if not self._running[caller]:
                 del self._running[caller]
 

@@ -17,7 +17,7 @@ from gpuctl.language.translation_files import chinese_sentences
 from gpuctl_server.access.tokens import digest_of
 from gpuctl_server.console.sessions import CSRF_HEADER, SESSION, Session, Sessions
 from gpuctl_server.content_negotiation import wants_chinese
-from gpuctl_server.fair_slots import FairSlots, NoFreeSlot
+from gpuctl_server.fair_slots import CountedSlots, FairSlots, NoFreeSlot
 from gpuctl_server.http_problems import Problem, answer, unexpected
 from gpuctl_server.request_log import LOG, begin_request
 from gpuctl_server.server_settings import ServerSettings
@@ -45,6 +45,9 @@ class RequestMiddleware:
         self._settings = settings
         self._metrics = metrics
         self._slots = FairSlots(settings.concurrency, settings.queue)
+        # Bytes of bodies, also of callers without a token. As many of the largest ones as requests may run.
+        most = settings.concurrency * settings.body_limit
+        self._bodies = CountedSlots(most, max(settings.body_limit, most // 2))
         self._safety = [(b"x-content-type-options", b"nosniff")]
         if settings.tls_certificate is not None:
             self._safety.append((b"strict-transport-security", b"max-age=31536000"))
@@ -121,16 +124,25 @@ class RequestMiddleware:
         LOG.info("request", extra={**fields, "status": status, "ms": round(seconds * 1000, 1)})
 
     async def _admitted(self, request: HTTPConnection, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run a request in a slot. A request that follows a log releases its slot when the answer begins."""
-        if scope["type"] == "http":
-            receive = _given(await self._body(request, receive), receive)
+        """Read the body of a request, and run it in a slot."""
         # The caller is not known yet, and may only be found by a request to the API server.
         caller = digest_of(request.headers.get("authorization", ""))
+        body = b""
         try:
+            if scope["type"] == "http":
+                body = await self._body(request, receive, caller)
+                receive = _given(body, receive)
             await self._slots.acquire(caller)
         except NoFreeSlot as full:
             text = say("too many requests of this token are running") if full.is_own else say("the service is busy")
             raise Problem(429, say("{text}; try again in a moment", text=text)) from None
+        else:
+            await self._run(scope, receive, send, caller)
+        finally:
+            self._bodies.done(caller, len(body))
+
+    async def _run(self, scope: Scope, receive: Receive, send: Send, caller: str) -> None:
+        """Run a request that has a slot. A request that follows a log releases it when the answer begins."""
         self._metrics.under_way.inc()
         held = True
 
@@ -151,8 +163,11 @@ class RequestMiddleware:
         finally:
             give_back()
 
-    async def _body(self, request: HTTPConnection, receive: Receive) -> bytes:
-        """Read the whole body within a time limit: a slow body must not hold a slot."""
+    async def _body(self, request: HTTPConnection, receive: Receive, caller: str) -> bytes:
+        """Read the whole body within a time limit: a slow body must not hold a slot.
+
+        :raises NoFreeSlot: too many bytes of bodies are held.
+        """
         limit = self._settings.body_limit
         length = request.headers.get("content-length", "")
         if not length and "transfer-encoding" not in request.headers:
@@ -168,17 +183,21 @@ class RequestMiddleware:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise Problem(400, say("the body ended too early"))
-                found.extend(message.get("body", b""))
+                part = message.get("body", b"")
+                self._bodies.begin(caller, len(part))
+                found.extend(part)
                 if len(found) > limit:
                     raise Problem(413, say("the body is larger than {limit} bytes", limit=limit))
                 more = message.get("more_body", False)
 
         try:
             await asyncio.wait_for(read(), self._settings.body_timeout)
-        except asyncio.TimeoutError:
-            raise Problem(
-                408, say("the body did not arrive within {limit} s", limit=f"{self._settings.body_timeout:g}")
-            ) from None
+        except BaseException as error:
+            self._bodies.done(caller, len(found))
+            if isinstance(error, asyncio.TimeoutError):
+                text = say("the body did not arrive within {limit} s", limit=f"{self._settings.body_timeout:g}")
+                raise Problem(408, text) from None
+            raise
         return bytes(found)
 
 

@@ -7,11 +7,17 @@ import threading
 import time
 
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
 from gpuctl_server import compile_limits
 from gpuctl_server.change_slots import ChangeSlots
 from gpuctl_server.compile_limits import CompiledTooLong, CompileLocks, StillCompiling, processor_limit
+from gpuctl_server.console.sessions import Sessions
 from gpuctl_server.fair_slots import FairSlots, NoFreeSlot
+from gpuctl_server.mirror.mirror import Mirror
+from gpuctl_server.request_middleware import RequestMiddleware
+from gpuctl_server.server_settings import ServerSettings
+from gpuctl_server.service_metrics import ServiceMetrics
 
 
 def test_one_caller_cannot_take_all_slots_and_queue_places() -> None:
@@ -128,3 +134,53 @@ def test_documents_of_one_caller_are_compiled_one_at_a_time(monkeypatch: pytest.
     assert sorted(results) == ["admin", "viewer waits"]
     compile_for("viewer")
     assert results[-1] == "viewer"
+
+
+def test_bodies_of_unknown_clients_do_not_fill_the_memory() -> None:
+    """Bodies are read before a token is checked. Those of one caller may have half of the room."""
+    settings = ServerSettings(concurrency=4, body_limit=1024, body_timeout=0.5)
+    held = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await held.wait()
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def request(middleware: RequestMiddleware, token: str, *parts: bytes) -> int:
+        """Return the status of the answer to a request whose body ends with an empty part, and else never."""
+        sent = iter(parts)
+        statuses: list[int] = []
+
+        async def receive() -> Message:
+            part = next(sent, None)
+            if part is None:
+                await asyncio.sleep(60)
+            return {"type": "http.request", "body": part, "more_body": part != b""}
+
+        async def send(message: Message) -> None:
+            statuses.append(message.get("status", 0))
+
+        headers = [(b"authorization", token.encode()), (b"transfer-encoding", b"chunked")]
+        scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
+        await middleware(scope, receive, send)
+        return statuses[0]
+
+    async def run() -> None:
+        middleware = RequestMiddleware(app, settings, ServiceMetrics(Mirror(None, ())), Sessions(secure=False))  # type: ignore[arg-type]
+        slow = [asyncio.ensure_future(request(middleware, "", b"x" * 1000)) for _ in range(20)]
+        await asyncio.sleep(0.1)
+        refused = [item.result() for item in slow if item.done()]
+        assert refused == [429] * 18, "two of them have half of 4 x 1024 bytes"
+        whole = [asyncio.ensure_future(request(middleware, "anna", b"x" * 1000, b"")) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        assert not any(item.done() for item in whole), "others are served"
+        # A body is held until its request is answered.
+        assert await request(middleware, "anna", b"x" * 1000, b"") == 429
+        held.set()
+        assert await asyncio.gather(*whole) == [200, 200]
+        assert sorted(await asyncio.gather(*slow)) == [408] * 2 + [429] * 18
+        # All of it is free again.
+        assert await request(middleware, "", b"x" * 1000, b"x" * 24, b"") == 200
+
+    asyncio.run(run())
