@@ -1,9 +1,18 @@
-"""Positions at which a client of a followed log resumes."""
+"""Positions at which a client of a followed log resumes, and what a channel keeps for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import tracemalloc
+from collections.abc import Iterable, Iterator
+from typing import Any
 
+import pytest
+
+from gpuctl.language.settings import Settings
+from gpuctl.reading.logs.log_follower import PodEnded
+from gpuctl.reading.logs.log_parsing import LogLine
+from gpuctl.reading.logs.log_streams import ContainerLog, LogBatch, LogOptions
+from gpuctl_server.logs import log_channel
 from gpuctl_server.logs.follower import LogSelection, LogSubscription
 from gpuctl_server.logs.log_entries import (
     BEGINNING,
@@ -69,3 +78,49 @@ def test_position_of_an_active_container_is_not_left_out() -> None:
         # The order is that of the lines after a reconnect as well.
         client = LogSubscription(LogSelection(resume_from=positions))
         client.reached(entry(2000, 2000))
+
+
+def test_channel_forgets_the_numbers_of_lines_of_ended_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service is followed for weeks, in which pods come and go. The log of each has thousands of lines."""
+
+    class Pods:
+        """A followed log: one pod after the other."""
+
+        read_first: tuple[ContainerLog, ...] = ()
+
+        def past(self) -> Iterator[LogBatch]:
+            return iter(())
+
+        def items(self) -> Iterator[Any]:
+            for number in range(40):
+                pod = {"metadata": {"uid": f"uid-{number}", "name": f"pod-{number}"}}
+                source = ContainerLog(None, pod, "main", LogOptions())  # type: ignore[arg-type]
+                for start in range(0, 5000, 100):
+                    times = (f"2026-01-31T08:00:00.{line:09d}Z" for line in range(start, start + 100))
+                    yield LogBatch(source, [LogLine(time, b"line", ends=True) for time in times])
+                used.append(tracemalloc.get_traced_memory()[0])
+                yield PodEnded(f"uid-{number}", "pod has finished", gone=True)
+
+    class Job:
+        def __init__(self, *_: object) -> None: ...
+
+        def followed(self, **_: object) -> Pods:
+            return Pods()
+
+    def posted(message: object) -> None:
+        if isinstance(message, log_channel._Lines):
+            last.append(message.entries[-1].position)
+
+    used: list[int] = []
+    last: list[LogPosition] = []
+    monkeypatch.setattr(log_channel, "JobLogs", Job)
+    monkeypatch.setattr(log_channel, "context_of", lambda *_: None)
+    address = log_channel.LogAddress("team-a", "inference/chat", None, None)
+    reader = log_channel._ChannelReader(None, Settings(), address, posted)  # type: ignore[arg-type]
+    tracemalloc.start()
+    try:
+        reader._follow(None)  # type: ignore[arg-type]
+    finally:
+        tracemalloc.stop()
+    assert {position.number for position in last} == {1}
+    assert used[-1] - used[0] < 1_000_000, "memory grows with each pod"

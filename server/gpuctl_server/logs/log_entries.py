@@ -22,7 +22,8 @@ LONGEST = 128 * 1024
 MOST_POSITIONS = 360
 """Maximum number of positions that a client gets. Proxies reject headers of more than 8 KB."""
 _KEY = 6
-_RECENT = 4096
+_RECENT = 512
+"""Number of times of a log that are remembered. Lines of standard output and standard error are nearly in order."""
 _SECOND = 1_000_000_000
 _LATE = 60 * _SECOND
 """Nanoseconds by which clocks of nodes may differ, or a line may arrive late."""
