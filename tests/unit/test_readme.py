@@ -188,6 +188,10 @@ def test_link_targets_exist(document: str) -> None:
         assert not heading or heading in anchors(str(Path(path).relative_to(ROOT))), target
 
 
+def test_page_of_the_python_client_on_pypi_has_no_relative_links() -> None:
+    assert not re.findall(r"\]\((?!https?://)", (ROOT / "sdk/python/README.md").read_text(encoding="utf-8"))
+
+
 def test_documentation_lists_every_page() -> None:
     pages = {path for path in DOCUMENTS if not path.endswith(".zh-CN.md") and path != "docs/README.md"}
     targets = re.findall(r"\]\(([^)#]+)", read("docs/README.md"))
