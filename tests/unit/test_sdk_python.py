@@ -357,6 +357,28 @@ def test_wait_for_job() -> None:
         FakeService(job_details_response("pending")).client().wait_for_job("a", timeout=0.01, every=0.002)
 
 
+def test_wait_for_job_ends_in_time_although_the_service_does_not_respond(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timeout limits requests and the pauses between their attempts, too."""
+    monkeypatch.setattr("gpuctl_sdk.exchange.LAST_REQUEST", 0.1)
+    silence = threading.Event()
+
+    async def asynchronous(url: str) -> str:
+        async with AsyncClient(url, TOKEN) as client:
+            return await client.wait_for_job("a", timeout=0.1)
+
+    begun = time.monotonic()
+    with event_server(lambda _: silence.wait(5) and None) as url:
+        with pytest.raises(TimedOut), Client(url, TOKEN) as client:
+            client.wait_for_job("a", timeout=0.1)
+        with pytest.raises(TimedOut):
+            asyncio.run(asynchronous(url))
+        silence.set()
+    slow = Retrying(attempts=3, pause=9.0)
+    with pytest.raises(TimedOut, match="a is still running"):
+        FakeService(job_details_response("running"), broken()).client(slow).wait_for_job("a", timeout=0.1, every=0.01)
+    assert time.monotonic() < begun + 3
+
+
 def test_wait_for_job_outlives_a_replaced_service(monkeypatch: pytest.MonkeyPatch) -> None:
     def answers() -> FakeService:
         away = [trouble for _ in range(SOON.attempts) for trouble in (httpx.ConnectError("refused"), broken())]

@@ -17,6 +17,7 @@ class Call:
     :param answer: type of the response.
     :param repeatable: true if repeating the request has no further effect.
     :param waits: true if the response may take minutes: the service saves checkpoints, or waits for pods that end.
+    :param end: time (monotonic) at which the caller stops waiting; None: no limit beside the timeout of the client.
     """
 
     method: str
@@ -27,6 +28,7 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = True
     waits: bool = False
+    end: float | None = None
 
 
 def segment(name: str | int) -> str:

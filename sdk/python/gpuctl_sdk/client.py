@@ -121,15 +121,15 @@ class Client(Operations):
         while it is replaced.
 
         :param until: one or more of ``running``, ``succeeded``, ``failed``, ``paused``; default: the job has ended.
-        :param timeout: seconds for the whole call; None: no limit.
+        :param timeout: seconds for the whole call; None: no limit. Its last request may take a second more.
         :param every: polling interval in seconds.
         :raises JobEnded: the job ended with another status.
         :raises TimedOut: the job did not have the status in time.
         """
-        watch = Watch(job, until, timeout)
+        watch = Watch(job, until, timeout, namespace)
         while True:
             try:
-                if watch.reached(self.get_job(job, namespace=namespace).status):
+                if watch.reached(self.send(watch.call).status):
                     return watch.status
             except (Unreachable, ServiceError) as error:
                 watch.missed(error)
@@ -208,10 +208,10 @@ class AsyncClient(AsyncOperations):
         namespace: str | None = None,
     ) -> str:
         """Wait as :meth:`Client.wait_for_job` does."""
-        watch = Watch(job, until, timeout)
+        watch = Watch(job, until, timeout, namespace)
         while True:
             try:
-                if watch.reached((await self.get_job(job, namespace=namespace)).status):
+                if watch.reached((await self.send(watch.call)).status):
                     return watch.status
             except (Unreachable, ServiceError) as error:
                 watch.missed(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -20,6 +21,8 @@ __version__ = "0.1.0"
 TIMEOUT, TIMEOUT_OF_CHANGES = 75.0, 660.0
 """Default timeouts in seconds. The service holds a request for at most 60, and a change for at most 600."""
 CONNECTING = 10.0
+LAST_REQUEST = 1.0
+"""Seconds for a request that begins when the call's time is over, such as the last one of a wait."""
 Token = str | Callable[[], str]
 """A token, or a function that returns the current one."""
 
@@ -98,6 +101,8 @@ class Exchange:
         seconds = self._timeout
         if seconds is None:
             seconds = TIMEOUT_OF_CHANGES if call.waits else TIMEOUT
+        if call.end is not None:
+            seconds = min(seconds, max(call.end - time.monotonic(), LAST_REQUEST))
         return httpx.Timeout(seconds, connect=min(seconds, CONNECTING))
 
     def answered(self, call: Call, attempt: int, response: httpx.Response) -> Any | Wait:
@@ -110,9 +115,10 @@ class Exchange:
             return _value(call, response)
         may_be_done = call.method == "DELETE" and attempt > 1
         error = error_of(response.status_code, response.headers, response.content, may_be_done=may_be_done)
-        if response.status_code in RETRIED_STATUSES and self._may_repeat(call, attempt):
-            return Wait(self.retrying.after(attempt, response.headers.get("retry-after")))
-        raise error
+        wait = self._wait(call, attempt, response.headers.get("retry-after"))
+        if response.status_code not in RETRIED_STATUSES or wait is None:
+            raise error
+        return wait
 
     def failed(self, call: Call, attempt: int, error: httpx.RequestError) -> Wait:
         """Return a :class:`Wait` before a retry of a request that got no response.
@@ -122,12 +128,16 @@ class Exchange:
         """
         if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
             raise TimedOut(f"{call.method} {call.path}: no response in time") from None
-        if not self._may_repeat(call, attempt):
+        wait = self._wait(call, attempt)
+        if wait is None:
             raise unreachable(self.url, error) from None
-        return Wait(self.retrying.after(attempt))
+        return wait
 
-    def _may_repeat(self, call: Call, attempt: int) -> bool:
-        return call.repeatable and attempt < self.retrying.attempts
+    def _wait(self, call: Call, attempt: int, retry_after: str | None = None) -> Wait | None:
+        """Return the pause before the next attempt; None if there is none."""
+        wait = Wait(self.retrying.after(attempt, retry_after))
+        is_late = call.end is not None and time.monotonic() + wait.seconds > call.end
+        return wait if call.repeatable and attempt < self.retrying.attempts and not is_late else None
 
 
 def unreachable(url: str, error: BaseException) -> GpuctlError:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
+from gpuctl_sdk.calls import Call, given, segment
 from gpuctl_sdk.errors import GpuctlError, JobEnded, ServiceError, TimedOut
+from gpuctl_sdk.models import JobDescription
 from gpuctl_sdk.retrying import RETRIED_STATUSES, is_outage_over
 
 ENDED = ("succeeded", "failed")
@@ -13,14 +15,18 @@ ENDED = ("succeeded", "failed")
 
 
 class Watch:
-    """The expected statuses and the timeout. ``status`` is the last known status."""
+    """The expected statuses and the timeout. ``call`` asks for the status, ``status`` is the last known one."""
 
-    def __init__(self, job: str, until: str | Collection[str], timeout: float | None) -> None:
+    def __init__(
+        self, job: str, until: str | Collection[str], timeout: float | None, namespace: str | None = None
+    ) -> None:
         self.status = ""
         self._job = job
         self._until = {until} if isinstance(until, str) else set(until)
         self._end = None if timeout is None else time.monotonic() + timeout
         self._heard: float | None = None
+        query = given({"namespace": namespace})
+        self.call = Call("GET", f"/jobs/{segment(job)}", JobDescription, query=query, end=self._end)
 
     def reached(self, status: str) -> bool:
         """Return True if the job has one of the expected statuses.
