@@ -12,8 +12,8 @@ from gpuctl_usage.store.database_tables import capacities, holdings, periods, qu
 from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.store.measurements import KEPT, drop_measurements
 
-_PERIODS = 4
-"""Hours or days per batch; an hour of a large cluster has some thousand rows."""
+_HOURS_OF_MEASUREMENTS = 4
+"""Hours per batch whose measurements are deleted."""
 _ROWS = 1000
 
 
@@ -23,7 +23,7 @@ def prune(connection: Connection, cluster: int, kept: RetentionDays, now: float)
     An hour is deleted only if its day is final or expired.
     """
     steps: tuple[Callable[[], int], ...] = (
-        lambda: drop_measurements(connection, cluster, now - KEPT, _PERIODS),
+        lambda: drop_measurements(connection, cluster, now - KEPT, _HOURS_OF_MEASUREMENTS),
         lambda: _forget_details(connection, cluster, now - kept.details * DAY),
         lambda: _drop_snapshots(connection, cluster, now - kept.snapshots * DAY),
         lambda: _drop_hours(connection, cluster, _midnight(now - kept.hours * DAY), _midnight(now - kept.days * DAY)),
@@ -74,13 +74,13 @@ def _drop_hours(connection: Connection, cluster: int, before: int, days_before: 
 
 
 def _drop_periods(connection: Connection, which: ColumnElement[bool]) -> int:
-    """Delete the earliest periods; their sums are deleted by the foreign key."""
-    few = list(
-        connection.execute(select(periods.c.id).where(which).order_by(periods.c.start).limit(_PERIODS)).scalars()
-    )
-    if few:
-        connection.execute(delete(periods).where(periods.c.id.in_(few)))
-    return len(few)
+    """Delete the periods of the earliest day; their sums are deleted by the foreign key. The hours of a day are deleted
+    together: a day with some of them would be rolled up again without the others.
+    """
+    first = connection.execute(select(func.min(periods.c.start)).where(which)).scalar_one_or_none()
+    if first is None:
+        return 0
+    return connection.execute(delete(periods).where(which, periods.c.start < _midnight(first) + DAY)).rowcount
 
 
 def _drop_intervals(
