@@ -29,7 +29,7 @@ from gpuctl_usage.sums import Level, Sums
 
 _MANY = 2**31
 _GONE_AFTER = 60 * DAY
-"""Seconds without a collector after which a cluster no longer keeps months open."""
+"""Seconds without a collector after which a cluster counts as retired, and no longer keeps months open."""
 _TIME = "TIMESTAMP"
 _NAMES = "MAP(VARCHAR, VARCHAR)"
 _WHOLE = ("pods_min", "pods_max", "workloads", "samples", "buckets")
@@ -176,6 +176,8 @@ def _why_open(connection: Connection, month: Month, now: float) -> str | None:
     if now < end:
         return "it is not over"
     for cluster in find_clusters(connection):
+        if cluster.last_seen is not None and cluster.last_seen < now - _GONE_AFTER:
+            continue
         later = states(connection, cluster.id, month.start, _MANY, PeriodLength.HOUR)
         hours: dict[int, HourState] = {start: state for start, state in later.items() if start < end}
         if any(state.provisional for state in hours.values()):
@@ -183,16 +185,16 @@ def _why_open(connection: Connection, month: Month, now: float) -> str | None:
         # If the hours of the month are pruned, its last day is stored.
         last_day = states(connection, cluster.id, end - DAY, end, PeriodLength.DAY)
         is_incomplete = end - HOUR not in hours and not last_day
-        if is_incomplete and (hours or _may_return(connection, cluster, month, now)):
+        if is_incomplete and (hours or _may_return(connection, cluster, month)):
             return f"the last hours of {cluster.name} are not rolled up"
     return None
 
 
-def _may_return(connection: Connection, cluster: StoredCluster, month: Month, now: float) -> bool:
-    """Return True if a cluster without hours in a month was collected before it and is not gone for good: its collector
-    rolls up the missed hours when it runs again.
+def _may_return(connection: Connection, cluster: StoredCluster, month: Month) -> bool:
+    """Return True if a cluster without hours in a month was collected before it: its collector rolls up the missed
+    hours when it runs again.
     """
-    if cluster.last_seen is None or cluster.last_seen < now - _GONE_AFTER:
+    if cluster.last_seen is None:
         return False
     return any(states(connection, cluster.id, 0, month.start, span) for span in PeriodLength)
 

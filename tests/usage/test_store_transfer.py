@@ -27,7 +27,7 @@ from support.postgresql_server import PASSWORD, PostgresqlServer
 from support.usage_history import BEGIN, CLUSTERS, END, NOVEMBER, all_answers, answers_over_time, put_history
 
 Invoke = Callable[..., str]
-LATER = NOVEMBER + 100 * 86400.0
+LATER = NOVEMBER + 50 * 86400.0
 
 
 def kept(database: Database) -> dict[str, list[object]]:
@@ -172,6 +172,16 @@ def test_month_of_an_unreachable_cluster_is_not_sealed(tmp_path: Path) -> None:
         found = export_months(store, tmp_path / "months", now=october.next.start + days * DAY)
         assert found.open.get(october) == reason
     store.close()
+
+
+def test_last_month_of_a_retired_cluster_is_sealed(store: Database, tmp_path: Path) -> None:
+    """Its last hour was running when its collector ended, and stays provisional."""
+    november, ended = Month(2026, 11), max(store.last_seen(cluster) or 0.0 for cluster in (1, 2))
+    assert november.start < ended < november.next.start - DAY
+    for days, reason in ((59, "hours of lab are provisional"), (61, None)):
+        found = export_months(store, tmp_path / "months", now=ended + days * DAY)
+        assert found.open.get(november) == reason
+    assert november in found.written
 
 
 def test_months_add_up_to_the_store(store: Database, tmp_path: Path) -> None:
