@@ -132,6 +132,7 @@ def test_running_training_is_replaced_for_a_pod_label(kind: str) -> None:
 def test_paused_training_is_replaced_paused() -> None:
     there = live("Job", "Failed")
     there["metadata"]["annotations"][KEYS.paused] = "0"
+    there["spec"]["suspend"] = True
     step = step_for(lowered("Job", DOCUMENT.replace(":v1", ":v2")), there)
     assert step.finished is not None
     assert step.finished.endswith("(Failed): comes back paused; its pods and logs are deleted")

@@ -14,7 +14,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import QUEUE_LABEL
 from gpuctl.objects.ownership_metadata import PART_OF, records
 from gpuctl.objects.queueing import is_held
-from gpuctl.objects.recreated_objects import carried_over, recreatable
+from gpuctl.objects.recreated_objects import carried_over, recreatable, restorable
 from gpuctl.objects.timestamps import age
 from gpuctl.objects.workload_state import end_state, is_pod_of, pods_of_each
 
@@ -121,7 +121,21 @@ def test_pause_is_carried_over() -> None:
     assert (again["spec"], again["metadata"]["annotations"]) == ({"replicas": 0}, {KEYS.paused: "3"})
     paused = job()
     paused["metadata"]["annotations"] = {KEYS.paused: "1"}
+    paused["spec"]["suspend"] = True
     assert carried_over(job(), paused, KEYS)["spec"]["suspend"] is True
+
+
+def test_pause_that_another_client_has_ended_is_not_carried_over() -> None:
+    again = carried_over(deployment(3), deployment(2, {KEYS.paused: "2"}), KEYS)
+    assert (again["spec"], again["metadata"]["annotations"]) == ({"replicas": 3}, {})
+    started = job()
+    started["metadata"]["annotations"] = {KEYS.paused: "1"}
+    started["spec"]["suspend"] = False
+    for again in carried_over(job(), started, KEYS), restorable(started, KEYS, None):
+        assert not again["spec"].get("suspend")
+    # Kueue suspends it in a moment.
+    started["metadata"]["labels"] = {QUEUE_LABEL: "team"}
+    assert carried_over(job(), started, KEYS)["spec"]["suspend"] is True
 
 
 @pytest.mark.parametrize("kind", ["Job", "JobSet", "CronJob"])

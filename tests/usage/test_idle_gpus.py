@@ -163,15 +163,18 @@ def test_names_of_pausable_jobs() -> None:
         workload = {"kind": "Deployment", "metadata": {"name": name, "uid": uid, **metadata}, "spec": {}}
         return Job(Identity("team", name, kind), workload)
 
+    paused = job("paused", "inference", "u5", annotations={keys.paused: "2"})
     done = job("done", "training", "u6")
+    assert paused.workload is not None
     assert done.workload is not None
+    paused.workload["spec"] = {"replicas": 0}
     done.workload |= {"kind": "Job", "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
     jobs = [
         job("chat", "inference", "u1"),
         job("chat", "compute", "u2"),
         job("lab", "notebook", "u3"),
         job("gone", "inference", "u4", deletionTimestamp="2026-10-30T00:00:00Z"),
-        job("paused", "inference", "u5", annotations={keys.paused: "2"}),
+        paused,
         done,
         Job(Identity("team", "pods-only", "training"), None),
     ]

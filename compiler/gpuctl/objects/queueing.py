@@ -17,6 +17,7 @@ from gpuctl.objects.api_resources import (
     DEFAULT_QUEUE,
     QUEUE_LABEL,
     QUEUE_PRIORITY_LABEL,
+    SERVICES,
     TRAININGS,
     WORKLOADS,
     Object,
@@ -92,6 +93,19 @@ def is_queued(obj: Object, keys: Records) -> bool:
     """Return True if a training waits for Kueue: suspended, neither paused nor held back."""
     suspended = bool((obj.get("spec") or {}).get("suspend"))
     return suspended and bool(queue_of(obj)) and not is_held(obj) and keys.paused not in annotations_of(obj)
+
+
+def is_paused(obj: Object, keys: Records) -> bool:
+    """Return True if a workload has the mark of a pause, and no other client has started it since.
+
+    Kueue suspends a job in its queue only a moment after the mark is set.
+    """
+    if keys.paused not in annotations_of(obj):
+        return False
+    spec = obj.get("spec") or {}
+    if obj["kind"] in SERVICES:
+        return bool(spec.get("replicas", 1) == 0)
+    return bool(spec.get("suspend")) or (bool(queue_of(obj)) and not is_held(obj))
 
 
 def is_written_by_kueue(key: str) -> bool:

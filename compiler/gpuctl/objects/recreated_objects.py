@@ -8,7 +8,7 @@ from gpuctl.objects.api_resources import SERVICES, TRAINING_FORMS, TRAININGS, Ob
 from gpuctl.objects.autoscalers import AUTOSCALERS, keep_paused
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records
-from gpuctl.objects.queueing import as_submitted, forget_admission, hold, is_held
+from gpuctl.objects.queueing import as_submitted, forget_admission, hold, is_held, is_paused
 from gpuctl.objects.workload_state import end_state
 
 _SERVER_METADATA = (
@@ -80,7 +80,7 @@ def restorable(live: Object, keys: Records, queued: Object | None) -> Object:
     result = recreatable(live)
     if queued is not None:
         as_submitted(result, queued)
-    if live["kind"] in TRAININGS and keys.paused in annotations_of(live):
+    if live["kind"] in TRAININGS and is_paused(live, keys):
         result["spec"]["suspend"] = True
         hold(result)
     return result
@@ -115,7 +115,7 @@ def carried_over(
     strategy = own_strategy(live, keys)
     if strategy is not None and keys.strategy not in annotations_of(result):
         metadata.setdefault("annotations", {})[keys.strategy] = strategy
-    paused = old_annotations.get(keys.paused)
+    paused = old_annotations[keys.paused] if is_paused(live, keys) else None
     kind = desired["kind"]
     if kind in AUTOSCALERS:
         keep_paused(result, live, keys.paused)

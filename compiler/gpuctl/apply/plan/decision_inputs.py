@@ -11,9 +11,10 @@ from gpuctl.apply.state.field_paths import named, steps_of
 from gpuctl.apply.state.managed_fields import Tree
 from gpuctl.apply.state.takeover import Claimed, Claims
 from gpuctl.language.sentences import clauses, say
-from gpuctl.objects.api_resources import SERVICES, Key, Object, annotations_of, key_of
+from gpuctl.objects.api_resources import SERVICES, Key, Object, key_of
 from gpuctl.objects.elastic_jobs import SIZE_PATHS, is_within_bounds
 from gpuctl.objects.ownership_metadata import PART_OF, Records
+from gpuctl.objects.queueing import is_paused
 from gpuctl.objects.recreated_objects import carried_over
 
 
@@ -110,7 +111,7 @@ def ignored_fields(target: Target, live: Object, options: DecisionOptions) -> tu
     """Return the paths that an autoscaler or a pause sets, the number of replicas, or a scaling: that of nodes."""
     if target.key.kind not in SERVICES:
         return SIZE_PATHS if is_within_bounds(target.desired, live) else ()
-    others = options.keys.paused in annotations_of(live) or target.key in options.autoscaled
+    others = is_paused(live, options.keys) or target.key in options.autoscaled
     return ("spec.replicas",) if others or "replicas" not in target.desired["spec"] else ()
 
 

@@ -28,7 +28,6 @@ from gpuctl.objects.api_resources import (
     WORKLOADS,
     Key,
     Object,
-    annotations_of,
     controller_of,
     key_of,
     labels_of,
@@ -37,6 +36,7 @@ from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
 from gpuctl.objects.companion_names import DATA_KEY, config_map_name
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates, with_replicas
+from gpuctl.objects.queueing import is_paused
 from gpuctl.objects.role_jobs import pools_of
 from gpuctl.objects.scheduled_jobs import KIND, is_run
 from gpuctl.objects.workload_start import not_started, replicas_before_pause
@@ -190,7 +190,7 @@ def _in_full(workload: Object, most: int | None, keys: Records) -> Object:
     """Return a workload with all pods that it may have at once."""
     if workload["kind"] not in SERVICES:
         return not_started(workload)
-    if most is None and keys.paused in annotations_of(workload):
+    if most is None and is_paused(workload, keys):
         most = replicas_before_pause(workload, keys)
     return workload if most is None else with_replicas(workload, most)
 

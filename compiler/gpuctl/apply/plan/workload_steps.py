@@ -28,7 +28,7 @@ from gpuctl.objects.api_resources import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, SERV
 from gpuctl.objects.elastic_jobs import node_count, starts_with_other_size
 from gpuctl.objects.ownership_metadata import is_ours
 from gpuctl.objects.prerequisites import ADMISSION_GATES, is_waiting, keep_released, prerequisites_of
-from gpuctl.objects.queueing import is_defaulted, is_held, queue_of
+from gpuctl.objects.queueing import is_defaulted, is_held, is_paused, queue_of
 from gpuctl.objects.workload_state import end_state
 
 
@@ -175,7 +175,7 @@ def _rolling_step(
         ours=knowledge.ours,
         others=held_by_others(live, adopted=adopted),
         stated=desired,
-        ignored=() if options.keys.paused in annotations_of(live) else ignored_fields(target, live, options),
+        ignored=() if is_paused(live, options.keys) else ignored_fields(target, live, options),
     )
     # A change of the number of replicas is confirmed elsewhere.
     compared.conflicts.pop("spec.replicas", None)

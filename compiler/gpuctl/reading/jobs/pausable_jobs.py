@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from gpuctl.objects.api_resources import annotations_of
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.queueing import is_paused
 from gpuctl.objects.workload_state import end_state
 from gpuctl.reading.jobs.job_objects import Job
 
@@ -23,7 +23,7 @@ def pausable_jobs(jobs: Iterable[Job], keys: Records) -> dict[str, str]:
         workload, identity = job.workload, job.identity
         if workload is None or workload["metadata"].get("deletionTimestamp") or end_state(workload):
             continue
-        if keys.paused in annotations_of(workload):
+        if is_paused(workload, keys):
             continue
         # A bare name would be ambiguous for two kinds with one name, or two generations of one job.
         alone = called[identity.namespace, identity.name] == 1
