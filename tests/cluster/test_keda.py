@@ -99,6 +99,7 @@ def test_new_scaled_object_does_not_start_a_paused_service(place: Place) -> None
     assert "minReplicaCount" in place.apply(document).out
     assert place.get("ScaledObject", "serve")["metadata"]["annotations"][KEDA_PAUSE] == "0"
     assert place.apply(document).out.count("unchanged") == 3
+    assert "no drift" in place.gpuctl("drift", "-f", place.file(document)).err
     place.gpuctl("resume", "serve")
     assert KEDA_PAUSE not in place.get("ScaledObject", "serve")["metadata"]["annotations"]
     assert place.apply(document).out.count("unchanged") == 3

@@ -36,6 +36,7 @@ from gpuctl.kube.session import MANAGER, Session
 from gpuctl.language.display_text import first_few
 from gpuctl.language.drift_rules import BUILT_IN
 from gpuctl.objects.api_resources import SHARED_KINDS, Key, Object, key_of
+from gpuctl.objects.autoscalers import KEDA_PAUSE
 from gpuctl.objects.elastic_jobs import SIZE_PATHS, is_within_bounds
 from gpuctl.objects.ownership_metadata import Records, stamp
 from gpuctl.objects.workload_state import end_state
@@ -198,6 +199,9 @@ class _Comparison:
                 if not any(name.startswith(MANAGER) for name in names):
                     by = _by_admission(holders) if names[0] == by_kubectl else holders
                     yield DriftedField(*one[:3], by, is_added=True)
+            elif steps_of(one.path)[-1] == KEDA_PAUSE:
+                # An autoscaler that was created for a paused service.
+                continue
             elif all(holder.manager == MANAGER for holder in holders) and one.new is None and _is_open(one.path, live):
                 yield DriftedField(*one[:3], _by_admission(holders), is_added=True)
 
