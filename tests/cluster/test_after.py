@@ -120,7 +120,7 @@ def test_missing_prerequisite_is_an_error_of_the_plan(place: Place) -> None:
     assert f"training/train would wait for ever: there is no job prepair in {place.namespace}" in refused.err
     assert not place.exists("Job", "train")
     place.apply(training("prepare"))
-    assert "did you mean prepare?" in place.apply(after("train", "prepair"), code=None).err
+    assert "did you mean `prepare`?" in place.apply(after("train", "prepair"), code=None).err
 
 
 def test_sweep_is_awaited_as_a_whole(place: Place) -> None:

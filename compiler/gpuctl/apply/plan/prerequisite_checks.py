@@ -13,7 +13,7 @@ from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.prerequisite_text import describe_prerequisite
 from gpuctl.language.sentences import Template, say
-from gpuctl.language.spelling import nearest
+from gpuctl.language.spelling import did_you_mean
 from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.prerequisites import ADMISSION_GATES, Ends, ends_of, is_waiting, judge, prerequisites_of
@@ -194,16 +194,14 @@ def _report(plan: Plan, step: Step, ends: Ends, keys: Records) -> None:
                 )
             )
         elif one.state == "missing" and one.name not in expired:
-            near = nearest(one.name, sorted(name for namespace, name in ends if namespace == where))
+            near = did_you_mean(one.name, sorted(name for namespace, name in ends if namespace == where))
             template, hint = _MISSING, say("add its document, or remove the name")
             if one.may_be_hidden:
                 template, hint = (
                     _MAY_BE_HIDDEN,
                     say("ask an administrator, who sees all pools, about {name}", name=one.name),
                 )
-            if near:
-                hint = say("did you mean {near}?", near=near)
-            plan.errors.append(say(template, job=title, name=one.name, namespace=where, hint=hint))
+            plan.errors.append(say(template, job=title, name=one.name, namespace=where, hint=near or hint))
         elif one.state == "missing":
             plan.notes.append(
                 say(
