@@ -211,7 +211,7 @@ def test_set_without_rights_asks_for_a_namespace(place: Place, become: Become, p
     ("command", "resource", "hint"),
     [
         (("recover",), "secrets", "say where with -n NAMESPACE"),
-        (("delete", "job", "a"), "jobs.batch", "say where the job is with -n NAMESPACE"),
+        (("delete", "job", "a"), "jobs.batch", "name a namespace that you may read with -n NAMESPACE"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
@@ -249,6 +249,13 @@ def test_unreadable_namespaces_are_noted_once(place: Place, become: Become) -> N
         outcome = place.anywhere(*command, "--kubeconfig", str(own))
         notes = [line for line in outcome.err.splitlines() if "namespace" in line]
         assert notes == [f"note: not all namespaces may be read; showing only {place.namespace}"]
+    refused = place.anywhere("delete", "job", "nothing", "--kubeconfig", str(own), code=1).err
+    assert refused == (
+        f"error: there is no job nothing in namespace {place.namespace}\n"
+        "  = `gpuctl get jobs` lists the existing ones; another namespace can be named with -n NAMESPACE\n"
+    )
+    none = place.anywhere("get", "jobs", "--status", "failed", "--kubeconfig", str(own)).err
+    assert f"No matching jobs in namespace {place.namespace}." in none
 
 
 # Users who may only read.

@@ -16,12 +16,12 @@ from gpuctl.apply.state.live_state import COMPANIONS, OURS, read_live_state
 from gpuctl.backend.lowering_context import Lowered
 from gpuctl.backend.object_order import deletion_rank
 from gpuctl.hints import IN_NAMESPACE, OR_DELETE_FILE
-from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
+from gpuctl.kube.api_errors import ApiError, if_allowed
+from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.names import is_label_value
 from gpuctl.language.sentences import Template, say
-from gpuctl.language.spelling import nearest
-from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.companion_names import is_code_archive, is_companion_name
 from gpuctl.objects.hashed_names import hashed_name_of, job_of_hashed_name, unhashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
@@ -82,16 +82,17 @@ def plan_job_deletion(session: Session, name: str, namespace: str | None, keys: 
 
     :raises NoSuchJob: no job or several jobs match.
     """
-    objects = _of_job(session, namespace, name)
+    scope = Scope(session, namespace)
+    objects = _of_job(scope, name)
     mains = _mains(objects, keys, name)
     job = job_of_hashed_name(name)
     if not mains and job is not None:
-        objects = [obj for obj in _of_job(session, namespace, job) if hashed_name_of(obj) == name]
+        objects = [obj for obj in _of_job(scope, job) if hashed_name_of(obj) == name]
         mains = _mains(objects, keys, job)
     else:
         job = name
     if not mains:
-        raise no_such_job(name, namespace, _names(session, namespace, keys))
+        raise no_such_job(name, scope.searched, _names(session, scope.searched, keys), scope.elsewhere)
     places = sorted({(labels_of(obj)[keys.job_type], obj["metadata"]["namespace"]) for obj in mains})
     if len(places) > 1:
         listed = [say("{job} in {namespace}", job=f"{kind}/{name}", namespace=where) for kind, where in places]
@@ -120,18 +121,18 @@ def plan_job_deletion(session: Session, name: str, namespace: str | None, keys: 
 def plan_leftover_deletion(session: Session, name: str, namespace: str | None, keys: Records) -> list[Step]:
     """Plan the deletion of companions whose workload is gone, for example after an interrupted deletion."""
     steps = []
-    for obj in _of_job(session, namespace, name):
+    for obj in _of_job(Scope(session, namespace), name):
         kind, place = labels_of(obj).get(keys.job_type, ""), obj["metadata"]["namespace"]
         if obj["kind"] in COMPANIONS and _parts_of([obj], keys, place, name, kind):
             steps.append(_step(key_of(obj), obj, f"{kind}/{name}", keys, kind))
     return steps
 
 
-def _of_job(session: Session, namespace: str | None, name: str) -> list[Object]:
+def _of_job(scope: Scope, name: str) -> list[Object]:
     if not is_label_value(name):
         # The API server refuses a selector of such a value.
         return []
-    lists = session.each(lambda kind: _named(session, kind, namespace, name), (*WORKLOADS, *COMPANIONS))
+    lists = scope.lists((*WORKLOADS, *COMPANIONS), labels=f"{OURS},app={name}")
     return [obj for found in lists for obj in found]
 
 
@@ -201,21 +202,6 @@ def _parts_of(objects: Iterable[Object], keys: Records, namespace: str, name: st
     return result
 
 
-def _named(session: Session, kind: str, namespace: str | None, name: str) -> list[Object]:
-    resource = RESOURCES[kind]
-    labels = f"{OURS},app={name}"
-    for where in dict.fromkeys((namespace, namespace or session.namespace)):
-        try:
-            return session.list_objects(resource, where, labels=labels)[0]
-        except ApiError as error:
-            if error.is_missing or (error.lacks_permission and where is not None and kind in OPTIONAL):
-                return []
-            if not error.lacks_permission or namespace is not None:
-                raise
-            refusal = error
-    raise ClusterError(refusal.message, say("say where the job is {how}", how=IN_NAMESPACE))
-
-
 def _names(session: Session, namespace: str | None, keys: Records) -> Iterator[str]:
     """Yield the names of the jobs that the user may read."""
     for kind in WORKLOADS:
@@ -223,10 +209,6 @@ def _names(session: Session, namespace: str | None, keys: Records) -> Iterator[s
         yield from (labels_of(item).get("app") or item["metadata"]["name"] for item in listed)
 
 
-def no_such_job(name: str, namespace: str | None, there: Iterable[str] = ()) -> NoSuchJob:
-    """Return the error for a job that does not exist.
-
-    :param there: names of existing jobs, to suggest a similar one.
-    """
-    close = nearest(name, sorted(set(there)))
-    return NoSuchJob(*missing_job(Template("there is no job {name} {where}"), name, namespace, close))
+def no_such_job(name: str, namespace: str | None, names: Iterable[str] = (), more: str = "") -> NoSuchJob:
+    """Return the error for a job that does not exist; see :func:`missing_job`."""
+    return NoSuchJob(*missing_job(Template("there is no job {name} {where}"), name, namespace, names, more))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -11,8 +12,8 @@ from gpuctl.apply.state.takeover import Claims
 from gpuctl.gitops.value_change import ValueChange
 from gpuctl.hints import ListHint
 from gpuctl.kube.api_errors import ClusterError, NotThere
-from gpuctl.language.sentences import Template, say
-from gpuctl.language.spelling import suggest_before
+from gpuctl.language.sentences import Template, clauses, say
+from gpuctl.language.spelling import nearest, suggest_before
 from gpuctl.objects.api_resources import SERVICES, TRAINING_FORMS, Key, Object
 from gpuctl.objects.autoscalers import AUTOSCALERS
 from gpuctl.objects.queueing import is_defaulted, queue_of, was_admitted
@@ -360,18 +361,22 @@ class ForeignJob(NoSuchJob):
     """The job is not gpuctl's to delete: made by other means, or managed by a GitOps controller."""
 
 
-def missing_job(message: Template, name: str, namespace: str | None, close: str | None) -> tuple[str, str]:
+def missing_job(
+    message: Template, name: str, namespace: str | None, names: Iterable[str], more: str = ""
+) -> tuple[str, str]:
     """Return the message and the hint for a name that no job has.
 
     :param message: the sentence, with ``{name}`` and ``{where}``.
     :param namespace: the namespace that was searched; None for all.
-    :param close: an existing name that is similar.
+    :param names: names of existing jobs; the closest one is suggested.
+    :param more: a further hint, as a clause.
     """
     where = (
         say("in namespace {namespace}", namespace=namespace) if namespace else say("in any namespace that you may read")
     )
     listing = say("{command} lists the existing ones", command=ListHint("jobs"))
-    return say(message, name=name, where=where), suggest_before(close, listing)
+    close = nearest(name, sorted(set(names)))
+    return say(message, name=name, where=where), clauses(suggest_before(close, listing), more)
 
 
 class Refused(ClusterError):

@@ -32,7 +32,7 @@ def named_jobs(reader: ReadContext, names: tuple[str, ...], sweep: str, status: 
         return names
     ids = tuple(row.job_id for row in jobs_of_sweep(reader, JobQuery(sweep=sweep, status=status)))
     if not ids:
-        where = f"in namespace {reader.scope.namespace}" if reader.scope.namespace else "in any namespace"
+        where = f"in namespace {reader.scope.searched}" if reader.scope.searched else "in any namespace"
         raise JobNotFound(f"there are no {status + ' ' if status else ''}jobs of a sweep {sweep} {where}")
     return ids
 

@@ -9,8 +9,7 @@ from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.names import is_dns_subdomain, is_label_value
-from gpuctl.language.sentences import Template, clauses, say
-from gpuctl.language.spelling import nearest
+from gpuctl.language.sentences import Template, say
 from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of, labels_of
 from gpuctl.objects.hashed_names import job_of_hashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
@@ -149,16 +148,8 @@ def several_pods(name: str, namespaces: Iterable[str]) -> SeveralJobs:
 
 
 def job_not_found(name: str, namespace: str | None, names: Iterable[str], more: str = "") -> JobNotFound:
-    """Return the error for a name that no job or pod has.
-
-    :param namespace: the namespace that was searched; None for all.
-    :param names: names of existing jobs; the closest one is suggested.
-    :param more: a further hint, as a clause.
-    """
-    close = nearest(name, sorted(names))
-    form = Template("there is no job or pod {name} {where}")
-    message, hint = missing_job(form, name, namespace, close)
-    return JobNotFound(message, clauses(hint, more))
+    """Return the error for a name that no job or pod has; see :func:`missing_job`."""
+    return JobNotFound(*missing_job(Template("there is no job or pod {name} {where}"), name, namespace, names, more))
 
 
 def name_of_id(scope: Scope, text: str, keys: Records) -> str:

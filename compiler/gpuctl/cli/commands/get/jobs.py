@@ -177,7 +177,8 @@ def _list(read_context: ReadContext, query: JobQuery, output_form: JobTableOptio
 
 
 def _nothing(read_context: ReadContext, query: JobQuery, statuses: set[str]) -> str:
-    where = f"in namespace {read_context.scope.namespace}" if read_context.scope.namespace else "in any namespace"
+    searched = read_context.scope.searched
+    where = f"in namespace {searched}" if searched else "in any namespace"
     if unknown := _no_such_namespace(read_context) or (query.pool and _no_such_pool(read_context, query.pool)):
         return unknown
     said = f"No {'matching ' if query.is_narrowed else ''}jobs {where}."

@@ -59,7 +59,7 @@ def command(
             cells += [gpu_cell(quota), cell(quota, "jobs")]
             wide = (age(quota.created_at), quota.description or "")
             entries.append(ListEntry(f"quota/{quota.namespace}", cells, wide))
-        where = f" in namespace {read_context.scope.namespace}" if read_context.scope.namespace else ""
+        where = f" in namespace {read_context.scope.searched}" if read_context.scope.searched else ""
         show_list(output_form, partial(_answer, quotas), HEADERS, WIDE, entries, f"There are no quotas{where}.")
     return 0
 
