@@ -24,8 +24,10 @@ from gpuctl.capacity.admission.limit_ranges import limit_violations
 from gpuctl.capacity.admission.pod_security_admission import ENFORCE, forbidden
 from gpuctl.capacity.admission.quota_charges import Unspecified
 from gpuctl.capacity.devices.device_requests import pod_devices
+from gpuctl.capacity.devices.device_selectors import UnknownMatch, selector_of_device
 from gpuctl.capacity.kueue.queue_messages import QueuePath, queue_wait
 from gpuctl.capacity.pods.unknown_reasons import unknown_reasons
+from gpuctl.capacity.scheduler.scheduler_model import VOLUMES_OF_CLASS, format_units
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.frontend.source import Source
 from gpuctl.hints import ADOPT_OBJECT, Surface, set_request_surface
@@ -90,6 +92,13 @@ class BrokenReply:
 
     def close(self) -> None:
         pass
+
+
+def unknown_match(selector: str) -> str:
+    """Return why a selector of devices has no known result."""
+    with pytest.raises(UnknownMatch) as caught:
+        selector_of_device(selector, "gpu.nvidia.com", {})
+    return str(caught.value)
 
 
 def broken(stream: ResponseStream | WatchStream) -> str:
@@ -284,6 +293,21 @@ MESSAGES: list[tuple[Any, str, str | None]] = [
             "give the same sources, or `--allow-source` if this is intended"
         ),
         "该集合来自 git:a、git:b，而这次运行给出的是 git:c：请给出相同的来源；如果确实如此，加上 `--allow-source`",
+    ),
+    (
+        lambda: format_units(f"{VOLUMES_OF_CLASS}late", 1),
+        "1 volume of storage class late",
+        "1 个 StorageClass late 的卷",
+    ),
+    (
+        lambda: unknown_match("device.driver.split('.')[0] == 'gpu'"),
+        "`split` is not evaluated",
+        "不支持对 `split` 求值",
+    ),
+    (
+        lambda: unknown_match("device.attributes['a'].b == 1"),
+        'there is no "b"',
+        '没有 "b"',
     ),
 ]
 

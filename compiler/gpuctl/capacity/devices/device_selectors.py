@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import quantity
 
@@ -42,6 +43,11 @@ class UnknownMatch(ValueError):
     """The expression is outside the evaluated forms, or fails for a device."""
 
 
+def _unknown(text: str) -> UnknownMatch:
+    """Return the error for a part of an expression that is not evaluated."""
+    return UnknownMatch(say("`{text}` is not evaluated", text=text))
+
+
 class _Quantity(NamedTuple):
     value: Fraction
 
@@ -62,7 +68,7 @@ def selector_of_device(expression: str, driver: str, device: Object) -> bool:
     """
     found = _value(_parsed(expression), _variables(driver, device))
     if not isinstance(found, bool):
-        raise UnknownMatch(f"`{expression}` is not a condition")
+        raise UnknownMatch(say("`{text}` is not a condition", text=expression))
     return found
 
 
@@ -102,7 +108,7 @@ class _Parser:
         while at < len(text):
             match = _TOKEN.match(text, at)
             if match is None:
-                raise UnknownMatch(f"`{text[at : at + 20]}` is not evaluated")
+                raise _unknown(text[at : at + 20])
             self._tokens.append((str(match.lastgroup), str(match[str(match.lastgroup)])))
             at = match.end()
         self._tokens.append(("end", ""))
@@ -111,7 +117,7 @@ class _Parser:
     def whole(self) -> _Node:
         found = self._either()
         if self._tokens[self._at][0] != "end":
-            raise UnknownMatch(f"`{self._tokens[self._at][1]}` is not evaluated")
+            raise _unknown(self._tokens[self._at][1])
         return found
 
     def _next(self, *signs: str) -> str:
@@ -124,7 +130,7 @@ class _Parser:
 
     def _expect(self, sign: str) -> None:
         if not self._next(sign):
-            raise UnknownMatch(f"`{self._tokens[self._at][1]}` is not evaluated")
+            raise _unknown(self._tokens[self._at][1])
 
     def _either(self) -> _Node:
         found = self._both()
@@ -150,7 +156,7 @@ class _Parser:
         if self._next("-"):
             kind, text = self._tokens[self._at]
             if kind != "number":
-                raise UnknownMatch("`-` is not evaluated")
+                raise _unknown("-")
             self._at += 1
             return ("literal", -int(text))
         return self._member()
@@ -188,12 +194,12 @@ class _Parser:
             return ("device",)
         if kind == "name" and self._next("("):
             return ("call", text, None, *self._arguments())
-        raise UnknownMatch(f"`{text}` is not evaluated")
+        raise _unknown(text)
 
     def _name(self) -> str:
         kind, text = self._tokens[self._at]
         if kind != "name" or text in _RESERVED:
-            raise UnknownMatch(f"`{text}` is not evaluated")
+            raise _unknown(text)
         self._at += 1
         return text
 
@@ -209,7 +215,7 @@ class _Parser:
 @lru_cache(maxsize=1024)
 def _parsed(expression: str) -> _Node:
     if len(expression) > _LONGEST:
-        raise UnknownMatch("the expression is too long to be evaluated")
+        raise UnknownMatch(say("the expression is too long to be evaluated"))
     return _Parser(expression).whole()
 
 
@@ -256,7 +262,7 @@ def _member_of(value: Any, key: Any, *, is_domain: bool) -> Any:
         found = value.get(key, {} if is_domain else None)
         if found is not None:
             return found
-    raise UnknownMatch(f"there is no {json.dumps(key, default=str)}")
+    raise UnknownMatch(say("there is no {name}", name=json.dumps(key, default=str)))
 
 
 def _compared(sign: str, left: Any, right: Any) -> bool:
@@ -267,13 +273,13 @@ def _compared(sign: str, left: Any, right: Any) -> bool:
     if sign in ("==", "!="):
         return _equal(left, right) is (sign == "==")
     if type(left) is not type(right) or not isinstance(left, (int, str)) or isinstance(left, bool):
-        raise UnknownMatch(f"`{sign}` is not evaluated for these values")
+        raise UnknownMatch(say("`{text}` is not evaluated for these values", text=sign))
     return _COMPARISONS[sign](left, right)
 
 
 def _equal(left: Any, right: Any) -> bool:
     if type(left) is not type(right) or isinstance(left, (list, Mapping)):
-        raise UnknownMatch("values of different types are not compared")
+        raise UnknownMatch(say("values of different types are not compared"))
     return bool(left == right)
 
 
@@ -286,8 +292,8 @@ def _call(name: str, target: _Node | None, arguments: list[_Node], device: Mappi
         if name == "quantity":
             try:
                 return _Quantity(quantity(values[0]))
-            except ValueError as error:
-                raise UnknownMatch(str(error)) from None
+            except ValueError:
+                raise UnknownMatch(say("`{text}` is not a quantity", text=values[0])) from None
         found = _version(values[0]) if name == "semver" else None
         if found is not None:
             return found
@@ -300,7 +306,7 @@ def _call(name: str, target: _Node | None, arguments: list[_Node], device: Mappi
         results = {"compareTo": order, "isGreaterThan": order > 0, "isLessThan": order < 0}
         if name in results:
             return results[name]
-    raise UnknownMatch(f"`{name}` is not evaluated")
+    raise _unknown(name)
 
 
 def _text_method(own: str, name: str, values: list[Any]) -> Any:
@@ -316,12 +322,12 @@ def _text_method(own: str, name: str, values: list[Any]) -> Any:
         if name == "matches" and repeats <= _MOST_REPEATS and _PLAIN_PATTERN.fullmatch(other):
             try:
                 return re.search(other, own, re.ASCII) is not None
-            except re.error as error:
-                raise UnknownMatch(f"`{other}`: {error}") from None
-    raise UnknownMatch(f"`{name}` is not evaluated")
+            except re.error:
+                raise _unknown(other) from None
+    raise _unknown(name)
 
 
 def _typed(value: Any, kind: Any) -> Any:
     if not isinstance(value, kind):
-        raise UnknownMatch("a value has another type")
+        raise UnknownMatch(say("a value has another type"))
     return value

@@ -14,7 +14,13 @@ from typing import NamedTuple
 from gpuctl.capacity.pods.cluster_model import ClusterModel
 from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.scheduler.cluster_state import PodGroup
-from gpuctl.capacity.scheduler.scheduler_model import AffinityTerm, DelayedClaim, IncomingPod, NodeInfo
+from gpuctl.capacity.scheduler.scheduler_model import (
+    VOLUMES_OF_CLASS,
+    AffinityTerm,
+    DelayedClaim,
+    IncomingPod,
+    NodeInfo,
+)
 from gpuctl.capacity.scheduler.volume_binding import NodeVolumes, VolumeBinder, is_volume_reachable
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.language.sentences import say
@@ -176,7 +182,7 @@ class _Work:
                 if key in shared or not self._can_provision_everywhere(claim):
                     self.unclear[key] = say("another claim may get its volume")
                 continue
-            resource = f"volumes of storage class {claim['storageClass']}"
+            resource = f"{VOLUMES_OF_CLASS}{claim['storageClass']}"
             if self.amounts.setdefault(resource, places) != places:
                 self.unclear[key] = say("another claim may get its volume")
             self.wanted[key] = resource

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from gpuctl.capacity.snapshot.pod_requests import Amounts
+from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.label_names import LEADER_WORKER_SET_NAME
 from gpuctl.objects.quantities import format_amount, sum_by_key
@@ -24,6 +25,8 @@ Units = dict[str, int]
 """Resource name -> amount in the scheduler's units."""
 Volume = tuple[str, str]
 """A volume that a CSI driver attaches: the driver's name and the volume handle."""
+VOLUMES_OF_CLASS = "volumes of storage class "
+"""Prefix of the resource that stands for the existing volumes of a storage class, for which unbound claims compete."""
 HOST_NAME = "kubernetes.io/hostname"
 CLUSTER_TOPOLOGY = "(cluster)"
 """A label added to every node, with one value for the whole cluster: the topology of rules that hold cluster-wide. No
@@ -48,6 +51,9 @@ def amount_of(resource: str, value: int) -> Fraction:
 
 def format_units(resource: str, amount: int) -> str:
     """Format an amount in the scheduler's units: ``3 nvidia.com/gpu``, ``1500m cpu``, ``64Gi memory``."""
+    if resource.startswith(VOLUMES_OF_CLASS):
+        storage_class = resource.removeprefix(VOLUMES_OF_CLASS)
+        return say("{volumes:volume} of storage class {name}", volumes=amount, name=storage_class)
     return f"{format_amount(resource, amount_of(resource, amount))} {resource}"
 
 
