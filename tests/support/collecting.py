@@ -15,6 +15,7 @@ from typing import Any, TextIO
 from fault_tools.zygote import Forked, shared
 from gpuctl_usage.facts import Capacity, Holding
 from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.store.engines import write_transaction
 
 ENDS_IN = 60.0
 _MAIN = "import sys; from gpuctl.__main__ import main; sys.exit(main())"
@@ -74,9 +75,10 @@ class Collecting:
         return sum(line["message"] == message for line in self.log)
 
     def pause(self) -> None:
-        """Let it stand still."""
+        """Let it stand still, outside of its transactions: other collectors would wait for their locks."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        with write_transaction(self.database._engine):
+            self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Let it continue."""
