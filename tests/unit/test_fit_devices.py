@@ -8,6 +8,7 @@ import pytest
 
 from gpuctl.capacity.devices.device_selectors import UnknownMatch, selector_of_device
 from gpuctl.capacity.fit.job_fit import Fit, fit
+from gpuctl.capacity.scheduler.scheduler_model import HOST_NAME
 from gpuctl.capacity.snapshot.device_entries import device_class_entry, resource_claim_entry
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from support.fit_objects import (
@@ -189,6 +190,29 @@ def test_devices_that_cannot_be_allocated_are_not_counted(slices: list[Object], 
     found = answer(device_cluster(*slices), job(gpus=4))
     assert found.verdict == ("never" if reason is None else "unknown")
     assert reason is None or reason in found.reason
+
+
+@pytest.mark.parametrize(("where", "verdict"), [({}, "unknown"), ({HOST_NAME: "h"}, "fits")], ids=["open", "closed"])
+def test_selector_that_fails_on_an_open_node_is_unknown(where: Object, verdict: str) -> None:
+    """The scheduler then gives up on the pod (dynamicresources.go, Filter): not on nodes that the pod excludes."""
+    have = device_cluster(resource_slice("h", 4, **H100), resource_slice("a", 2))
+    found = answer(have, claim_template(exactly(1, IS_H100)), claiming(nodeSelector=where))
+    assert (found.verdict, found.certain) == (verdict, verdict == "fits")
+    assert ("has no known result: there is no" in found.reason) is (verdict == "unknown")
+
+
+def test_all_devices_are_claimed_only_if_no_open_node_has_an_incomplete_pool() -> None:
+    broken = resource_slice("b", 2, driver="other.example.com", pool={"slices": 2})
+    have, template = device_cluster(resource_slice("a", 4), broken), claim_template(exactly(allocationMode="All"))
+    found = answer(have, template, claiming())
+    assert (found.verdict, found.reason.partition(" of the")[0]) == ("unknown", "the pool b")
+    assert answer(have, template, claiming(nodeSelector={HOST_NAME: "a"})).verdict == "fits"
+
+
+@pytest.mark.parametrize(("number", "verdict"), [(32, "fits"), (33, "unknown")])
+def test_claim_has_at_most_32_devices(number: int, verdict: str) -> None:
+    template = claim_template(exactly(allocationMode="All"))
+    assert answer(device_cluster(resource_slice("a", number)), template, claiming()).verdict == verdict
 
 
 def test_tolerated_taint_of_a_device() -> None:

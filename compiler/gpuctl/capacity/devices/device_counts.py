@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from gpuctl.capacity.devices.device_requests import (
+    MOST_DEVICES,
     DeviceFilter,
     DeviceRequest,
     amounts_by_name,
@@ -44,6 +45,8 @@ class DeviceCounts:
     - ``shared``: node -> names that count the same devices there.
     - ``held``: pod -> devices that its claims hold, each counted under one of its names.
     - ``doubts``: name -> why nodes may have more of it than is counted.
+    - ``unmatched``: name -> node -> why the choice of devices there may fail; "" for devices of several nodes. If it
+      fails on one node, the scheduler gives up on the pod, whatever other nodes have (dynamicresources.go, Filter).
     - ``sizes``: requests for all devices of a node -> the number of devices on each node that has any.
     """
 
@@ -53,6 +56,7 @@ class DeviceCounts:
     shared: Mapping[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
     held: Mapping[PodName, Units] = field(default_factory=dict)
     doubts: Mapping[str, str] = field(default_factory=dict)
+    unmatched: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     sizes: Mapping[DeviceRequest, int] = field(default_factory=dict)
 
     def requests_of(self, spec: Object, namespace: str) -> Units:
@@ -73,6 +77,13 @@ class DeviceCounts:
         found = pod_devices(spec, namespace, self.snapshot)
         counted = (self.doubts.get(request.name) for request, _ in found.requests)
         return [*doubtful_resources(spec, self.snapshot), *filter(None, counted)]
+
+    def unmatched_on(self, spec: Object, namespace: str) -> dict[str, str]:
+        """Return the nodes where a pod may not be scheduled because a selector fails, with the reason."""
+        found = pod_devices(spec, namespace, self.snapshot)
+        return {
+            node: why for request, _ in found.requests for node, why in self.unmatched.get(request.name, {}).items()
+        }
 
     def on_node(self, requests: Units, pod: PodName, node: str) -> Units:
         """Return the requests of a pod on a node: for names that drivers offer there, the devices that it holds."""
@@ -128,6 +139,8 @@ class _Count:
         self._counters = SharedCounters(frozenset((item["driver"], item["pool"], item["device"]) for item in held))
         self._classes = {item["name"]: tuple(item.get("selectors") or ()) for item in snapshot.device_classes}
         self._doubts: dict[str, str] = {}
+        self._unmatched: dict[str, dict[str, str]] = {}
+        self._damaged: dict[str, str] = {}
         self._matches: dict[str, dict[str, set[DeviceKey]]] = {}
         self._sizes: dict[DeviceRequest, int] = {}
 
@@ -147,7 +160,8 @@ class _Count:
                 self._measure(self._requests[name], found)
             for node, keys in found.items():
                 offered.setdefault(node, {})[name] = len(keys)
-        return DeviceCounts(self._snapshot, frozenset(self._requests), offered, shared, held, self._doubts, self._sizes)
+        names = frozenset(self._requests)
+        return DeviceCounts(self._snapshot, names, offered, shared, held, self._doubts, self._unmatched, self._sizes)
 
     def _plugin_nodes(self, resource: str) -> frozenset[str]:
         """Source: ``dynamicresources/extendeddynamicresources.go``, filterExtendedResources."""
@@ -177,6 +191,7 @@ class _Count:
                 why = say(
                     "the pool {pool} of the driver {driver} is incomplete or invalid now", pool=pool, driver=driver
                 )
+                self._damaged.update((item.get("node") or "", why) for item in slices)
                 found = [_Device(device.key, "", {**device.value, "uncounted": why}) for device in found]
             result += found
         return result
@@ -191,9 +206,9 @@ class _Count:
                     if not self._is_selected(option, device):
                         continue
                 except UnknownMatch as error:
-                    self._doubt(
-                        request, say("a selector of {object} has no known result: {error}", object=option, error=error)
-                    )
+                    why = say("a selector of {object} has no known result: {error}", object=option, error=error)
+                    self._doubt(request, why)
+                    self._unmatched.setdefault(request.name, {}).setdefault(device.node, why)
                     continue
                 if _is_tainted(option, device):
                     if request.all:
@@ -211,6 +226,16 @@ class _Count:
             if len(options) > 1:
                 self._doubt(request, say("{node} has devices of several alternatives", node=node))
                 del result[node]
+        if request.all:
+            # Source: validateDeviceRequest, Allocate.
+            large = {
+                node: say(
+                    "{node} has more matching devices than a claim may have ({most})", node=node, most=MOST_DEVICES
+                )
+                for node, keys in result.items()
+                if len(keys) > MOST_DEVICES
+            }
+            self._unmatched.setdefault(request.name, {}).update(self._damaged | large)
         return result
 
     def _is_selected(self, option: DeviceFilter, device: _Device) -> bool:

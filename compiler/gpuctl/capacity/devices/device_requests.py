@@ -19,8 +19,8 @@ from gpuctl.objects.api_resources import Object
 
 # k8s.io/api/resource/v1: prefix of a resource name that requests devices of a DeviceClass.
 CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
-# k8s.io/api/resource/v1, AllocationResultsMaxSize.
-_MOST_DEVICES = 32
+MOST_DEVICES = 32
+"""Maximum number of devices of a claim. Source: k8s.io/api/resource/v1, AllocationResultsMaxSize."""
 _TITLE = "DeviceClass/"
 _LISTS = {
     "deviceClasses": "DeviceClasses",
@@ -78,7 +78,7 @@ def charges_of_claims(spec: Object, namespace: str, snapshot: Snapshot) -> dict[
             continue
         for name in dict.fromkeys(option.device_class for option in request.options):
             for key in _keys_of_class(name, snapshot):
-                result[key] = result.get(key, 0) + (_MOST_DEVICES if request.all else count)
+                result[key] = result.get(key, 0) + (MOST_DEVICES if request.all else count)
     return result
 
 
@@ -149,8 +149,8 @@ def pod_devices(spec: Object, namespace: str, snapshot: Snapshot) -> PodDevices:
         requests, why = _of_claim(claim, namespace, snapshot)
         found += requests
         unknown.update(dict.fromkeys(why))
-    if sum(amount for request, amount in found if not request.all) > _MOST_DEVICES and not unknown:
-        unknown[say("its pods request more than {most} devices", most=_MOST_DEVICES)] = None
+    if sum(amount for request, amount in found if not request.all) > MOST_DEVICES and not unknown:
+        unknown[say("its pods request more than {most} devices", most=MOST_DEVICES)] = None
     return PodDevices(tuple(found), tuple(unknown))
 
 

@@ -17,7 +17,7 @@ from gpuctl.capacity.fit.exhaustive_search import judge_component, verdict_witho
 from gpuctl.capacity.fit.fit_with_queues import fit_queued_jobs, without_pods
 from gpuctl.capacity.fit.independent_pods import needs_single_pod, with_independent_pods
 from gpuctl.capacity.fit.shortage import eligible_nodes
-from gpuctl.capacity.fit.verdicts import VERDICTS, Fit, Verdict, Victim, agreeing_answers, with_remarks
+from gpuctl.capacity.fit.verdicts import STARTS, VERDICTS, Fit, Verdict, Victim, agreeing_answers, with_remarks
 from gpuctl.capacity.kueue.job_queues import queue_name
 from gpuctl.capacity.kueue.queue_admission import admit_queued_jobs
 from gpuctl.capacity.kueue.queue_messages import QueueWait
@@ -163,8 +163,12 @@ def _answers(
 def _with_uncounted_devices(
     answer: Fit, admission: QuotaAdmission, node_infos: Sequence[NodeInfo], *, is_withheld: bool
 ) -> Fit:
-    """Return "unknown" instead of an answer that rests on a lack of devices that gpuctl does not count."""
+    """Return "unknown" instead of an answer that rests on a lack of devices that gpuctl does not count, or on selectors
+    of devices that may fail.
+    """
     reason = clauses(*answer.demand.uncounted)
+    if answer.verdict in STARTS and (failing := _failing_selector(answer.demand, node_infos)):
+        return answer.as_unknown(failing)
     if not reason or answer.demand.refusals or answer.verdict in ("fits", "unknown"):
         return answer
     if answer.verdict == "never" and _lacks_more_than_devices(answer.demand, node_infos):
@@ -175,9 +179,15 @@ def _with_uncounted_devices(
     waits_anyway = bool(admission.refusals) or is_withheld
     if admission.is_permanent or (answer.verdict == "fits-when-empty" and waits_anyway):
         return answer
-    return replace(
-        answer, verdict="unknown", reason=reason, starts=0, victims=[], certain=False, change=None, opening=None
-    )
+    return answer.as_unknown(reason)
+
+
+def _failing_selector(demand: Demand, node_infos: Sequence[NodeInfo]) -> str:
+    """Return why a selector of devices may fail on a node that is open to a job's pods, "" if none does."""
+    if not demand.unmatched:
+        return ""
+    names = {item.node.name for group, _ in demand.groups for item in eligible_nodes(group.incoming, node_infos)}
+    return next((why for node, why in demand.unmatched.items() if not node or node in names), "")
 
 
 def _lacks_more_than_devices(demand: Demand, node_infos: Sequence[NodeInfo]) -> bool:

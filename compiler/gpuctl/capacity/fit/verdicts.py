@@ -84,6 +84,12 @@ class Fit:
         waits = clauses(self.queue_wait, *texts) if self.queue_wait else ""
         return replace(self, reason=clauses(self.reason, *texts), queue_wait=waits)
 
+    def as_unknown(self, reason: str) -> Fit:
+        """Return the answer with the verdict ``unknown``."""
+        return replace(
+            self, verdict="unknown", reason=reason, starts=0, victims=[], certain=False, change=None, opening=None
+        )
+
     @property
     def likelihood(self) -> float | None:
         """1 if no order and no choice of the scheduler changes the verdict; None (unknown) otherwise."""
@@ -118,9 +124,7 @@ def _agreed(one: Fit, other: Fit, drivers: Sequence[str]) -> Fit:
             "the nodes that can reach a new volume are unknown until it is provisioned: {drivers}",
             drivers=list(drivers),
         )
-        return replace(
-            one, verdict="unknown", reason=why, starts=0, victims=[], certain=False, change=None, opening=None
-        )
+        return one.as_unknown(why)
     told = [(answer.starts, {id(victim.pod) for victim in answer.victims}) for answer in (one, other)]
     certain = one.certain and other.certain and told[0] == told[1]
     return replace(one, certain=certain)

@@ -48,6 +48,7 @@ class Demand(NamedTuple):
     - ``tolerance``: the number of its pods that may be evicted before it fails.
     - ``remarks``: further notes for the answer.
     - ``uncounted``: why nodes may have more devices for it than they report.
+    - ``unmatched``: the nodes (all if "") that may keep the scheduler from placing its pods anywhere, with the reason.
     - ``independent``: the pods do not wait for each other: it runs as soon as one of them has room.
     - ``freed_devices``: what the claims of each of its running pods charge to quotas, by key.
     """
@@ -65,6 +66,7 @@ class Demand(NamedTuple):
     tolerance: EvictionTolerance = UNLIMITED
     remarks: tuple[str, ...] = ()
     uncounted: tuple[str, ...] = ()
+    unmatched: Mapping[str, str] = {}
     independent: bool = False
     freed_devices: tuple[Mapping[str, int], ...] = ()
 
@@ -284,6 +286,7 @@ def _demand(
     unknown: dict[str, None] = {}
     refused: dict[str, None] = {}
     uncounted: dict[str, None] = {}
+    unmatched: dict[str, str] = {}
     groups: list[tuple[PodGroup, int]] = []
     pods: list[tuple[Object, int]] = []
     for position, (template, count) in enumerate(pod_templates(scaled)):
@@ -295,6 +298,7 @@ def _demand(
             unknown.update(dict.fromkeys(unknown_reasons(spec, namespace, snapshot, classes, reported)))
             unknown.update(dict.fromkeys(devices.unknown_reasons(spec, namespace)))
             uncounted.update(dict.fromkeys(devices.uncounted(spec, namespace)))
+            unmatched.update(devices.unmatched_on(spec, namespace))
         incoming = incoming_pod(spec, labels, obj, context)
         groups.append((PodGroup((number, position), incoming), count))
         charged = charges_of_claims(spec, namespace, snapshot)
@@ -315,6 +319,7 @@ def _demand(
         number,
         tolerance=own,
         uncounted=tuple(uncounted),
+        unmatched=unmatched,
         independent=is_array(obj),
         freed_devices=tuple(charges_of_devices(pod.requests, snapshot) for pod in owned),
     )

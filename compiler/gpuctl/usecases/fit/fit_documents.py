@@ -191,9 +191,7 @@ def _by_a_part(answer: Fit, snapshot: Snapshot) -> Fit:
     else:
         what = say("pods of other namespaces")
     reason = say("free resources are unknown: {what} may not be listed", what=what)
-    return replace(
-        answer, verdict="unknown", reason=reason, starts=0, victims=[], certain=False, opening=None, admitted=None
-    )
+    return replace(answer.as_unknown(reason), admitted=None)
 
 
 @dataclass(frozen=True)
