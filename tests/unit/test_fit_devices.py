@@ -215,6 +215,19 @@ def test_claim_has_at_most_32_devices(number: int, verdict: str) -> None:
     assert answer(device_cluster(resource_slice("a", number)), template, claiming()).verdict == verdict
 
 
+def test_job_whose_devices_are_not_counted_makes_the_others_uncertain() -> None:
+    """It may get a device that a certain answer counts on."""
+    mixed = resource_slice("a", 4, **H100)
+    mixed["devices"][3] |= A100
+    either = {"firstAvailable": [device_option(3, IS_H100), device_option(3, IS_A100)]}
+    train = [claim_template(either), claiming()]
+    claims = [{"name": "four", "resourceClaimTemplateName": "four"}]
+    four = [claim_template(exactly(4), name="four"), job("other", gpus=0, resourceClaims=claims)]
+    answers = {item.demand.name: item for item in fit(device_cluster(mixed), [*train, *four])}
+    assert (answers["train"].verdict, answers["other"].verdict) == ("unknown", "fits")
+    assert (answers["other"].certain, answer(device_cluster(mixed), *four).certain) == (False, True)
+
+
 def test_tolerated_taint_of_a_device() -> None:
     have = device_cluster(resource_slice("dra", 4, taints=[TAINT]))
     request = exactly(4, tolerations=[{"key": "broken", "operator": "Exists"}])

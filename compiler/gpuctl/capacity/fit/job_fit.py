@@ -13,7 +13,12 @@ from gpuctl.capacity.fit.component_input import ComponentInput, without_unreport
 from gpuctl.capacity.fit.components import Component, components
 from gpuctl.capacity.fit.earliest_start import with_earliest_start
 from gpuctl.capacity.fit.elastic_fit import fit_elastic
-from gpuctl.capacity.fit.exhaustive_search import judge_component, verdict_without_placement, verdict_without_room
+from gpuctl.capacity.fit.exhaustive_search import (
+    DEPENDS,
+    judge_component,
+    verdict_without_placement,
+    verdict_without_room,
+)
 from gpuctl.capacity.fit.fit_with_queues import fit_queued_jobs, without_pods
 from gpuctl.capacity.fit.independent_pods import needs_single_pod, with_independent_pods
 from gpuctl.capacity.fit.shortage import eligible_nodes
@@ -156,7 +161,24 @@ def _answers(
     answers = [_with_contested_quota(answer, quotas[number], losing) for number, answer in enumerate(answers)]
     return [
         _with_uncounted_devices(answer, quotas[number], cluster.node_infos, is_withheld=number in withheld)
-        for number, answer in enumerate(answers)
+        for number, answer in enumerate(_with_unknown_rivals(answers, cluster.node_infos))
+    ]
+
+
+def _with_unknown_rivals(answers: Sequence[Fit], node_infos: Sequence[NodeInfo]) -> list[Fit]:
+    """Mark the answers of jobs that request devices as uncertain if it is unknown which devices another job takes."""
+    loose = [answer for answer in answers if answer.demand.uncounted]
+    if not loose:
+        return list(answers)
+    devices = frozenset().union(*(node_info.node.devices for node_info in node_infos))
+    return [
+        replace(answer.with_clauses(say(DEPENDS)), certain=False, depends=True)
+        if answer.certain
+        and answer.verdict in STARTS
+        and any(other is not answer for other in loose)
+        and any(not devices.isdisjoint(group.incoming.pod.requests) for group, _ in answer.demand.groups)
+        else answer
+        for answer in answers
     ]
 
 

@@ -47,7 +47,7 @@ class Demand(NamedTuple):
     - ``in_turn``: its pods are created before the next job.
     - ``tolerance``: the number of its pods that may be evicted before it fails.
     - ``remarks``: further notes for the answer.
-    - ``uncounted``: why nodes may have more devices for it than they report.
+    - ``uncounted``: why the devices that it may get are not all known.
     - ``unmatched``: the nodes (all if "") that may keep the scheduler from placing its pods anywhere, with the reason.
     - ``independent``: the pods do not wait for each other: it runs as soon as one of them has room.
     - ``freed_devices``: what the claims of each of its running pods charge to quotas, by key.
@@ -296,8 +296,9 @@ def _demand(
             seen = {**template, "spec": spec}
             refused.update(dict.fromkeys(refusals(seen, namespace, namespaces[namespace], snapshot)))
             unknown.update(dict.fromkeys(unknown_reasons(spec, namespace, snapshot, classes, reported)))
-            unknown.update(dict.fromkeys(devices.unknown_reasons(spec, namespace)))
-            uncounted.update(dict.fromkeys(devices.uncounted(spec, namespace)))
+            unknown_devices = dict.fromkeys(devices.unknown_reasons(spec, namespace))
+            unknown.update(unknown_devices)
+            uncounted.update({**unknown_devices, **dict.fromkeys(devices.uncounted(spec, namespace))})
             unmatched.update(devices.unmatched_on(spec, namespace))
         incoming = incoming_pod(spec, labels, obj, context)
         groups.append((PodGroup((number, position), incoming), count))
