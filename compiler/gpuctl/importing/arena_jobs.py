@@ -181,7 +181,7 @@ class _ArenaJobFile:
             number = whole_number(tree.text((*base, name)))
             if number is not None and not self.task.gpus:
                 note = set_card_kind(self.draft, kind, tree.line((*base, name)))
-                self.task.set_gpus((*base, name), number, None, note)
+                self.task.set_gpus((*base, name), number, note=note)
         devices = whole_number(tree.text((*base, self.given.rdma or "")))
         if self.given.rdma is not None and devices is not None:
             self._set((*base, self.given.rdma), "resources.network.rdma", devices)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gpuctl.importing.draft import Draft
 from gpuctl.language.settings import Settings
+
+_TYPES = {
+    r"(?i)MI\d{2,3}[A-Z]?\Z": "amd",
+    r"(?i)(?:[ABHLTV]\d{1,3}|G[BH]\d{3}|K[248]0|P(?:4|40|100)|RTX|GTX|TESLA|TITAN)(?![0-9])": "nvidia",
+}
+"""Pattern of a type of GPUs -> its vendor. Other types are not known by their names alone."""
 
 
 class CardKind(NamedTuple):
@@ -33,3 +40,13 @@ def set_card_kind(draft: Draft, kind: CardKind, line: int) -> str | None:
         return None
     draft.set("resources.gpu-type", kind.type, line)
     return f"`resources.gpu-type` chooses this resource, and nodes with the label of the type `{kind.type}`"
+
+
+def set_types(draft: Draft, types: Sequence[str], line: int) -> None:
+    """Set the types of the GPUs of a document, in order of preference, and their vendor if the names tell it."""
+    if not types:
+        return
+    draft.set("resources.gpu-type", types[0] if len(types) == 1 else list(types), line)
+    vendors = {next((vendor for pattern, vendor in _TYPES.items() if re.match(pattern, name)), "") for name in types}
+    if len(vendors) == 1 and (vendor := vendors.pop()):
+        set_card_kind(draft, CardKind(vendor, None), line)

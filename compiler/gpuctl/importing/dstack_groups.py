@@ -15,6 +15,7 @@ from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.source_tree import SourceTree
 from gpuctl.importing.task_fields import TaskFields
 from gpuctl.language.names import nearest_dns_label
+from gpuctl.language.settings import Settings
 
 _LONGEST_NAME = 20
 _ADDRESS = r"\$\{\{[ \t]*groups\[(\d+)\]\.nodes\[(\d+)\]\.IP_ADDRESS[ \t]*\}\}"
@@ -32,6 +33,7 @@ _OF_JOB = ("environment.workdir", "job.master_port")
 _NOT_OF_ROLE = ("environment.args", "environment.image", "podPatch", "storage")
 """Fields that commands of containers set, and that the groups of one job share."""
 _NOTES = {
+    r"^resources\.gpu\.(total_)?memory": "the memory of a card is that of its type: `resources.gpu-type`",
     r"^resources\.disk": "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
     r"^ports": "write `roles[].ports`",
 }
@@ -40,9 +42,9 @@ _NOTES = {
 class _Group:
     """A group of nodes, read as a task of its own."""
 
-    def __init__(self, raw: RawDocument, index: int) -> None:
+    def __init__(self, raw: RawDocument, index: int, settings: Settings) -> None:
         self.tree = SourceTree(raw, LineLedger())
-        self.draft = Draft("training", "", "")
+        self.draft = Draft("training", "", "", settings)
         self.task = TaskFields(self.tree, self.draft, Given())
         self.task.nodes(("nodes",))
         take_resources(self.tree, self.draft, self.task)
@@ -81,7 +83,7 @@ def take_groups(raw: RawDocument, tree: SourceTree, task: TaskFields, shell: str
     """
     nodes = [tree.node(("groups", index)) for index in range(tree.items(("groups",)))]
     groups = [
-        _Group(raw._replace(root=node), index)
+        _Group(raw._replace(root=node), index, task.draft.settings)
         for index, node in enumerate(nodes)
         if node is not None and node.kind == MAPPING
     ]

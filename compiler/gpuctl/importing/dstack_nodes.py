@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from gpuctl.frontend.yaml_tree import SCALAR
+from gpuctl.importing.card_resources import CardKind, set_card_kind
 from gpuctl.importing.draft import COMMAND, Draft
-from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.import_values import Unreadable
 from gpuctl.importing.line_ledger import placed
 from gpuctl.importing.node_script import convert_node_script, with_constants
@@ -24,79 +25,87 @@ VARIABLES = {
     r"\$\{?\bDSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE|GPUS_NUM)\w+\}?"
     r"|\bDSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE|GPUS_NUM)\w+": "",
 }
+_GPU: Path = ("resources", "gpu")
 _RANGE = "the number of GPUs is fixed: the smallest of the range"
+_ANY = "dstack takes any of these types; the document prefers the first one"
+_NAMES = r"[A-Za-z][\w-]*(?:,[A-Za-z][\w-]*)*\Z"
 _COUNT = r"(\d+)(\.\.\d*)?\Z"
-_MEMORY = r"(?i)(?:\d+(?:\.\d+)?[KMGT]B)?(?:\.\.)?(?:\d+(?:\.\d+)?[KMGT]B)?\Z"
+_MEMORY = r"(?i)(?=.*B)(?:\d+(?:\.\d+)?[KMGT]B)?(?:\.\.)?(?:\d+(?:\.\d+)?[KMGT]B)?\Z"
 _VENDORS = frozenset({"nvidia", "amd"})
-_OTHER_VENDORS = frozenset({"google", "tpu", "intel", "tenstorrent"})
+_OTHER_VENDORS = frozenset({"google", "tpu", "intel", "tenstorrent", "tt"})
 _SHELL = r"(?:/\S*/)?(?:ba|da|k|z)?sh"
 _LIST = r"&&|\|\|"
 
 
+class _Gpus(NamedTuple):
+    """The GPUs of a node as they are written."""
+
+    vendor: str = ""
+    names: Sequence[str] = ()
+    memory: str = ""
+    number: str = "1"
+
+
 def take_resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
     """Take the resources of a node."""
-    path = ("resources", "gpu")
-    text = tree.text(path)
-    if text is not None:
-        _gpu_text(text, draft, task)
-    elif tree.node(path) is not None:
-        _gpu_fields(tree, draft, task)
+    if tree.node(_GPU) is not None:
+        _take_gpus(tree, draft, task)
     for source, name, unit in (("cpu", "cpu", ""), ("memory", "memory", "Gi"), ("shm_size", "shm", "Gi")):
         task.amount(("resources", source), name, unit)
 
 
-def _gpu_fields(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
-    """Take GPUs such as ``{name: H100, count: 2..8}``."""
-    path: Path = ("resources", "gpu")
-    count, kind = (*path, "count"), (*path, "name")
+def _take_gpus(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
+    text = tree.text(_GPU)
+    gpus = _gpus_of_fields(tree) if text is None else _gpus_of_text(text)
+    if gpus is not None and (gpus.vendor in _OTHER_VENDORS or (gpus.names and all(map(is_no_gpu, gpus.names)))):
+        task.no_gpus(_GPU)
+        return
+    count = re.match(_COUNT, gpus.number) if gpus is not None else None
+    if gpus is None or count is None:
+        task.ask_for_gpus(_GPU)
+        return
+    is_range, is_choice = [_RANGE] if count[2] else [], [_ANY] if len(gpus.names) > 1 else []
+    if text is not None:
+        memory = [f"the memory of a card is that of its type ({gpus.memory}): `resources.gpu-type`"]
+        notes = [*(memory if gpus.memory else []), *is_range, *is_choice]
+        task.set_gpus(_GPU, int(count[1]), gpus.names, "; ".join(notes) or None)
+    else:
+        number, kind, vendor = ((*_GPU, key) for key in ("count", "name", "vendor"))
+        line = tree.line(_GPU if tree.node(number) is None else number)
+        task.set_gpus(number, int(count[1]), gpus.names, "".join(is_range) or None, line)
+        if gpus.names:
+            draft.set("resources.gpu-type", draft.get("resources.gpu-type"), tree.line(kind))
+            tree.taken(kind, "resources.gpu-type", "".join(is_choice) or None)
+        if gpus.vendor in _VENDORS:
+            tree.mapped(vendor, "resources.gpu-vendor")
+    if gpus.vendor in _VENDORS:
+        set_card_kind(draft, CardKind(gpus.vendor, None), tree.line(_GPU if text is not None else vendor))
+
+
+def _gpus_of_fields(tree: SourceTree) -> _Gpus:
+    """Return GPUs such as ``{name: [A100, H100], count: 2..8}``."""
+    count, kind = (*_GPU, "count"), (*_GPU, "name")
     items = [(*kind, index) for index in range(tree.items(kind))] or [kind]
     names = [name for item in items for name in (tree.text(item) or "").split(",") if name]
-    vendor = (tree.text((*path, "vendor")) or "").lower()
-    if vendor in _OTHER_VENDORS or (names and all(map(is_no_gpu, names))):
-        task.no_gpus(path)
-        return
-    written = tree.text(count) or tree.text((*count, "min")) or "1"
-    smallest = whole_number(written.split("..")[0])
-    is_range = ".." in written or bool(tree.keys(count))
-    name = names[0] if len(names) == 1 else None
-    line = tree.line(path if tree.node(count) is None else count)
-    task.set_gpus(count, 1 if smallest is None else smallest, name, _RANGE if is_range else None, line)
-    if name is not None:
-        draft.set("resources.gpu-type", name, tree.line(kind))
-        tree.mapped(kind, "resources.gpu-type")
-    if vendor in _VENDORS:
-        _vendor(vendor, draft, tree.line((*path, "vendor")))
-        tree.mapped((*path, "vendor"), "resources.gpu-vendor")
-    tree.dropped((*path, "memory"), "the memory of a card is that of its type: `resources.gpu-type`")
+    written = tree.text(count) or (f"{tree.text((*count, 'min')) or ''}.." if tree.keys(count) else "1")
+    return _Gpus((tree.text((*_GPU, "vendor")) or "").lower(), names, number=written)
 
 
-def _vendor(vendor: str, draft: Draft, line: int) -> None:
-    if vendor != "nvidia":
-        draft.set("resources.gpu-vendor", vendor, line)
-
-
-def _gpu_text(text: str, draft: Draft, task: TaskFields) -> None:
-    """Take GPUs such as ``H100:80GB:8``, ``amd:MI300X:2..4`` or ``24GB..``."""
-    path = ("resources", "gpu")
-    name, number, notes = None, 1, []
-    for part in text.split(":"):
-        count = re.match(_COUNT, part)
-        if count is not None:
-            number = int(count[1])
-            notes += [_RANGE] if count[2] else []
+def _gpus_of_text(text: str) -> _Gpus | None:
+    """Return GPUs such as ``H100:80GB:8``, ``amd:MI300X:2..4`` or ``24GB..``; None if the text is something else."""
+    gpus = _Gpus()
+    for part in text.replace(" ", "").split(":"):
+        if part.lower() in _VENDORS | _OTHER_VENDORS:
+            gpus = gpus._replace(vendor=part.lower())
+        elif re.match(_NAMES, part):
+            gpus = gpus._replace(names=part.split(","))
         elif part and re.match(_MEMORY, part):
-            notes.append(f"the memory of a card is that of its type ({part}): `resources.gpu-type`")
-        elif part in _VENDORS:
-            _vendor(part, draft, task.tree.line(path))
-        elif is_no_gpu(part) or part in _OTHER_VENDORS:
-            task.no_gpus(path)
-            return
-        elif re.match(r"[A-Za-z][\w-]*\Z", part):
-            name = part
+            gpus = gpus._replace(memory=part)
+        elif re.match(_COUNT, part):
+            gpus = gpus._replace(number=part)
         else:
-            task.ask_for_gpus(path)
-            return
-    task.set_gpus(path, number, name, "; ".join(notes) or None)
+            return None
+    return gpus
 
 
 def shell_of(tree: SourceTree) -> str:

@@ -43,6 +43,7 @@ _NOTES = {
     r"^startup_order": "all nodes start together",
     r"^stop_criteria": "a training ends when the programs of all nodes have ended",
     r"^entrypoint": "write it as the begin of `environment.command`",
+    r"^resources\.gpu\.(total_)?memory": "the memory of a card is that of its type: `resources.gpu-type`",
     r"^resources\.disk": "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
     r"^volumes": "a volume is a PersistentVolumeClaim here: `storage.workdirs: [{path: DIR, pvc: {claim: NAME}}]`",
     r"^probes": "`service.health_check` is an HTTP path; gpuctl sets the times of the probes",
@@ -72,7 +73,7 @@ def import_dstack_run(source: Source, given: Given) -> Imported:
         what = _HINTS.get(written, "name the type of the configuration")
         hint = f"import tasks, services and development environments; {what}"
         raise Unreadable(tree.line(("type",)), f"the type `{written}` is not imported", hint)
-    draft = Draft(kind, source.name, TOOL)
+    draft = Draft(kind, source.name, TOOL, given.settings)
     task = TaskFields(tree, draft, given)
     tree.mapped(("type",), "kind")
     task.name(("name",))

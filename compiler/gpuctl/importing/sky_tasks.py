@@ -206,7 +206,7 @@ def _resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
     if types and all(map(is_no_gpu, types)):
         task.no_gpus(path)
     elif None not in gpus and len(numbers) == 1 and len(types) == len(gpus):
-        task.set_gpus(path, numbers.pop(), types[0] if len(types) == 1 else types, note)
+        task.set_gpus(path, numbers.pop(), types, note)
     elif node is not None:
         task.ask_for_gpus(path)
     else:
@@ -272,7 +272,7 @@ def _alternatives(tree: SourceTree, task: TaskFields) -> None:
         types = list(dict.fromkeys(types))
         [number] = numbers
         for path in named:
-            task.set_gpus(path, number, types if types[1:] else types[0], _ANY if types[1:] else None)
+            task.set_gpus(path, number, types, _ANY if types[1:] else None)
         return
     if tree.text(("resources", "instance_type")) is not None:
         task.ask_for_gpus(("resources", "instance_type"))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from gpuctl.frontend.yaml_tree import MAPPING
+from gpuctl.importing.card_resources import set_types
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.field_values import whole_number
@@ -15,8 +16,6 @@ from gpuctl.importing.source_tree import Path, SourceTree, dotted_path
 from gpuctl.language.names import is_env_name
 
 _AMOUNT = r"(\d+(?:\.\d*[1-9])?)(?:\.?0+)?\s*(?:([KMGT])i?B?)?(\+|\.\.\d*\s*(?:[KMGT]i?B?)?)?\Z"
-_AMD = r"(?i)MI\d{2,3}[A-Z]?\Z"
-"""Types of GPUs of AMD. Those of other vendors are not known by their names alone."""
 _NO_GPU = r"(?i)(?:tpu[\w-]*|v\d+[a-z]*(?:pod)?-\d+|gaudi\w*|inferentia\w*|trainium\w*|tt-[\w-]+|[np][13]00[abd]?)\Z"
 """Types of accelerators of vendors whose cards gpuctl does not count."""
 _INTERPOLATED = "${{"
@@ -59,21 +58,18 @@ class TaskFields:
             self.tree.mapped(path, "resources.nodes")
 
     def set_gpus(
-        self, path: Path, number: int, kind: str | list[str] | None, note: str | None = None, line: int = 0
+        self, path: Path, number: int, types: Sequence[str] = (), note: str | None = None, line: int = 0
     ) -> None:
         """Take the GPUs of a node.
 
-        :param kind: the type, or types in order of preference.
+        :param types: in order of preference.
         :param note: what differs.
         :param line: the line of the number, if no value is at the path.
         """
         line = line or self.tree.line(path)
         self.gpus = number if self.given.gpus_per_node is None else self.given.gpus_per_node
         self.draft.set("resources.gpu", self.gpus, line)
-        if kind is not None:
-            self.draft.set("resources.gpu-type", kind, line)
-            if all(re.match(_AMD, name) for name in ([kind] if isinstance(kind, str) else kind)):
-                self.draft.set("resources.gpu-vendor", "amd", line)
+        set_types(self.draft, types, line)
         self.tree.taken(path, "resources.gpu", note)
 
     def no_gpus(self, path: Path) -> None:
@@ -83,7 +79,7 @@ class TaskFields:
     def ask_for_gpus(self, path: Path) -> None:
         """Take the GPUs of the command line, or ask for them: the task does not name one number of them."""
         if self.given.gpus_per_node is not None:
-            self.set_gpus(path, self.given.gpus_per_node, None)
+            self.set_gpus(path, self.given.gpus_per_node)
             return
         self.tree.changed(path, "resources.gpu", "--gpus-per-node names the number")
         reason = "the task does not name one number of GPUs"
