@@ -217,6 +217,10 @@ def test_wait_for_one_job_equals_that_of_the_command_line(served: Served, place:
     assert "GPU" in results[0]["items"][0]["message"]
     gone = served.call("POST", "/jobs/nobody/wait", json={"condition": "deleted"})["items"][0]
     assert (gone["met"], gone["message"]) == (True, "nobody is deleted")
+    # A job of this name in another namespace is another job.
+    elsewhere = {"json": {"condition": "deleted"}, "params": {"namespace": "default"}}
+    gone = served.call("POST", "/jobs/stuck/wait", **elsewhere)["items"][0]
+    assert (gone["met"], gone["message"]) == (True, "stuck is deleted")
     served.call("POST", "/jobs/nobody/wait", json={"condition": "ready"}, status=404)
     for wrong in ({}, {"condition": "happy"}, {"condition": "done", "timeout": 61}, {"condition": "done", "x": 1}):
         served.call("POST", "/jobs/chat/wait", json=wrong, params={"namespace": place.namespace}, status=400)

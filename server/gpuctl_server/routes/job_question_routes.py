@@ -136,7 +136,7 @@ async def wait(
         if problem.status != 404 or question.condition != "deleted":
             raise
         item = None
-    return await run_waiting(service, _waited, service, caller, item, jobId, question)
+    return await run_waiting(service, _waited, service, caller, item, JobRef(jobId, namespace or None), question)
 
 
 def _merged(answer: dict[str, Any]) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _merged(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _waited(
-    service: Service, caller: Caller, item: ListedJob | None, text: str, question: WaitQuestion
+    service: Service, caller: Caller, item: ListedJob | None, ref: JobRef, question: WaitQuestion
 ) -> dict[str, Any]:
     def tell(_: str) -> None:
         if service.change_slots.is_ending():
@@ -154,8 +154,8 @@ def _waited(
 
     if item is None:
         # No visible job has the name. The mirror answers this without a request.
-        with service.read_context(caller) as reader:
-            return WaitAnswer.of(wait_for_jobs(reader, [text], "deleted", 0, tell)).as_json()
+        with service.read_context(caller, ref.namespace) as reader:
+            return WaitAnswer.of(wait_for_jobs(reader, [ref.text], "deleted", 0, tell)).as_json()
     with service.simulation_context(caller, item.row.identity.namespace) as reader:
         results = wait_for_jobs(reader, [item.reference], question.condition, question.timeout, tell)
         return _merged(WaitAnswer.of(results).as_json())
