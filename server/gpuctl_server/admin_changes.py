@@ -12,7 +12,6 @@ from gpuctl.apply.plan.plan import WRITING, AlreadyExists, Plan
 from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.plan.pool_labels import known_pools
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
-from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
@@ -35,7 +34,7 @@ from gpuctl_server.plan_responses import (
     require_all_done,
     unchanged_message,
 )
-from gpuctl_server.plan_runs import PlanRun
+from gpuctl_server.plan_runs import PlanRun, await_seen
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import Submission, compile_documents
 
@@ -228,18 +227,7 @@ def _require_done(change: ChangeRequest, session: Session, plan: Plan) -> None:
     """
     if not change.dry_run:
         require_all_done(plan)
-        _await_seen(change.service, session, plan)
-
-
-def _await_seen(service: Service, session: Session, plan: Plan) -> None:
-    """Wait until the mirror has the changes of a plan, so that the next request returns them."""
-    keys = [step.key for step in plan.steps if step.action in WRITING]
-    try:
-        found = dict(zip(keys, session.each(session.get, keys), strict=True))
-    except ClusterError:
-        return  # The change is done; the watches will deliver it.
-    written = [obj for obj in found.values() if obj is not None]
-    service.wait_until_seen(written, [key for key, obj in found.items() if obj is None])
+        await_seen(change.service, session, [step.key for step in plan.steps if step.action in WRITING])
 
 
 def _notes(plan: Plan) -> list[str]:

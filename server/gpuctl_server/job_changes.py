@@ -15,7 +15,7 @@ from gpuctl.frontend.document_variant import Variant
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.workload import Workload
-from gpuctl.objects.api_resources import Key, Object, key_of
+from gpuctl.objects.api_resources import Object, key_of
 from gpuctl.reading.jobs.job_lookup import workload_of
 from gpuctl.usecases.changes.applying import apply_request
 from gpuctl.usecases.changes.deleting import delete_jobs
@@ -37,7 +37,7 @@ from gpuctl_server.plan_responses import (
     require_all_done,
     unchanged_message,
 )
-from gpuctl_server.plan_runs import LISTED_WITHIN, PlanRun
+from gpuctl_server.plan_runs import LISTED_WITHIN, PlanRun, await_seen
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import Submission, compile_documents
 
@@ -57,18 +57,6 @@ def await_listed(service: Service, ids: Iterable[str | None]) -> None:
     """Wait until the list shows the jobs with these ids, so that the client can change them."""
     wanted = [one for one in ids if one is not None]
     service.board.wait_for(lambda board: all(map(board.shows, wanted)), LISTED_WITHIN)
-
-
-def await_shown(service: Service, session: Session, key: Key) -> Object | None:
-    """Wait until the list of jobs shows the current state of a workload, so that the client reads its own change.
-
-    :returns: the workload; None if it does not exist.
-    """
-    now = session.get(key)
-    service.wait_until_seen([] if now is None else [now], [key] if now is None else [])
-    version = service.mirror.version
-    service.board.wait_for(lambda board: board.version >= version, LISTED_WITHIN)
-    return now
 
 
 def change_job(
@@ -125,7 +113,7 @@ def apply_job(
     plan = apply_submission(change, session, submission, actions, run)
     key = submission.main(submission.documents[0])
     assert key is not None, "it is a job's"
-    live = session.get(key) if change.dry_run else await_shown(change.service, session, key)
+    live = session.get(key) if change.dry_run else await_seen(change.service, session, [key]).get(key)
     return _changed(change.service, submission, plan, live, dry_run=change.dry_run)
 
 
@@ -140,7 +128,7 @@ def delete_job(change: ChangeRequest, ref: JobRef, *, force: bool, checkpoint: b
         plan = delete_jobs(opened.session, *opened.name, service.platform, run, PlanRun(change).callbacks)
         if not change.dry_run:
             require_all_done(plan)
-            await_shown(service, opened.session, key_of(opened.live))
+            await_seen(service, opened.session, [key_of(opened.live)])
     job, title = id_of_workload(opened.live, service.keys), job_words(opened.item)
     when = say("without their grace period") if force else say("within their grace period")
     if change.dry_run:
@@ -165,7 +153,8 @@ def rerun_job(change: ChangeRequest, ref: JobRef, *, queue: bool, failed: bool =
         if change.dry_run:
             return rerun_answer(change, opened.item.id, job_words(opened.item), plan_answer(plan))
         require_all_done(plan)
-        again = await_shown(service, opened.session, key_of(opened.live))
+        key = key_of(opened.live)
+        again = await_seen(service, opened.session, [key]).get(key)
     job = opened.item.id if again is None else id_of_workload(again, service.keys)
     return rerun_answer(change, job, job_words(opened.item), plan_answer(plan))
 

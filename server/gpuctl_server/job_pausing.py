@@ -21,11 +21,11 @@ from gpuctl.usecases.changes.pause_and_resume import PausedJob, pause_jobs, resu
 from gpuctl.usecases.documents.change_options import LONGEST_BY_SERVICE
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_request import ChangeRequest
-from gpuctl_server.job_changes import JobRef, await_shown, job_words, open_job
+from gpuctl_server.job_changes import JobRef, job_words, open_job
 from gpuctl_server.merged_answers import visible_job_filter
 from gpuctl_server.mirror.job_board import id_of_workload
 from gpuctl_server.plan_responses import VALIDATED, plan_answer, unchanged_message
-from gpuctl_server.plan_runs import PlanRun
+from gpuctl_server.plan_runs import PlanRun, await_seen
 from gpuctl_server.service_context import Service
 
 SuspendFunction = Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]
@@ -105,7 +105,7 @@ def _suspended(change: ChangeRequest, ref: JobRef, act: SuspendFunction) -> _Sus
         change.touched.begin()
         done = next(act(scope, [f"{identity.kind}/{identity.object_name}"], service.platform)).result
         if not change.dry_run:
-            await_shown(service, opened.session, key_of(live))
+            await_seen(service, opened.session, [key_of(live)])
     status = VALIDATED if change.dry_run else done.status
     is_planned = change.dry_run and done.changed
     sentence = effect_message(job_words(item), done.message, "" if is_planned else done.effect)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any
 
 from gpuctl.api.plan_answers import PlanAnswer
@@ -13,7 +12,7 @@ from gpuctl.hints import CONFIRM_REQUEST
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
-from gpuctl.objects.api_resources import WORKLOADS, Key
+from gpuctl.objects.api_resources import WORKLOADS, Key, Object
 from gpuctl.usecases.documents.change_options import LONGEST_BY_SERVICE
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import Problem, problem_of
@@ -66,8 +65,8 @@ class PlanRun:
             raise problem from None
         if self._change.dry_run:
             return self.answer(plan, carried_out=False, **more)
-        written = [step.key for step in plan.steps if step.result == "done" and step.desired is not None]
-        await_seen(self._change.service, session, written)
+        changed = [step.key for step in plan.steps if step.result == "done" and step.key.kind in WORKLOADS]
+        await_seen(self._change.service, session, changed)
         answer = self.answer(plan, carried_out=True, **more)
         try:
             require_all_done(plan)
@@ -91,10 +90,20 @@ class PlanRun:
         return True
 
 
-def await_seen(service: Service, session: Session, keys: Iterable[Key]) -> None:
-    """Wait until the mirror and the list of jobs have the workloads that were written."""
-    with suppress(ClusterError):
-        found = session.each(session.get, [key for key in keys if key.kind in WORKLOADS])
-        service.wait_until_seen(obj for obj in found if obj is not None)
-        version = service.mirror.version
-        service.board.wait_for(lambda board: board.version >= version, LISTED_WITHIN)
+def await_seen(service: Service, session: Session, keys: Iterable[Key]) -> dict[Key, Object | None]:
+    """Wait until the mirror and the list of jobs have the current state of objects, so that a client reads its own
+    change.
+
+    :returns: the objects, None for those that do not exist; empty if they cannot be read: the change was made, and the
+        watches will deliver it.
+    """
+    wanted = list(keys)
+    try:
+        found = dict(zip(wanted, session.each(session.get, wanted), strict=True))
+    except ClusterError:
+        return {}
+    written = [obj for obj in found.values() if obj is not None]
+    service.wait_until_seen(written, [key for key, obj in found.items() if obj is None])
+    version = service.mirror.version
+    service.board.wait_for(lambda board: board.version >= version, LISTED_WITHIN)
+    return found
