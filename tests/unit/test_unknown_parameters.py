@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 
 from gpuctl_server.app import ROUTERS
 from gpuctl_server.routes.unknown_parameters import EVERYWHERE, names_of
@@ -24,3 +26,23 @@ def test_query_parameters_equal_those_of_the_document() -> None:
             assert names_of(route) == documented | EVERYWHERE, (method, route.path)
             compared += bool(documented)
     assert compared > 20
+
+
+def nullable_namespaces(dependant: Dependant) -> list[object]:
+    """Return what an empty `namespace` is read as, for each parameter of this name that may be left out as null."""
+    found: list[object] = []
+    for field in dependant.query_params:
+        model = field.field_info.annotation
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            found += [model.model_validate({"namespace": ""}).namespace] if "namespace" in model.model_fields else []
+        elif field.alias == "namespace" and field.default is None:
+            found.append(field.validate("", {}, loc=("query", "namespace"))[0])
+    return [*found, *(value for part in dependant.dependencies for value in nullable_namespaces(part))]
+
+
+def test_empty_namespace_counts_as_not_given() -> None:
+    """`DELETE /jobs/train?namespace=$NAMESPACE` without the variable got a 404, as if there were no such job."""
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    found = [value for route in routes for value in nullable_namespaces(route.dependant)]
+    assert len(found) > 25
+    assert set(found) == {None}

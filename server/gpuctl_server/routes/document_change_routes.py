@@ -20,6 +20,7 @@ from gpuctl_server.routes.query_parameters import (
     Checkpoint,
     Force,
     KeepLabels,
+    NamespaceOfDocuments,
     NoProbe,
     Profile,
     Queue,
@@ -35,9 +36,7 @@ _DOCUMENTS = body_of(ChangesBody, "The documents themselves.")
 
 
 async def compiling_of(
-    namespace: Annotated[
-        str | None, Query(max_length=63, description="Namespace of jobs whose documents do not have one.")
-    ] = None,
+    namespace: NamespaceOfDocuments = None,
     strict: Annotated[bool, Query(description="Reject documents with warnings.")] = False,
     profile: Profile = None,
 ) -> CompileOptions:

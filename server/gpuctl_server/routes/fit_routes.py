@@ -20,9 +20,11 @@ from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.request_bodies import body_of, files_of, sources_of
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.query_parameters import (
+    EMPTY_IS_NONE,
     LARGEST_PAGE,
     KindFilter,
     ListAge,
+    NamespaceOfDocuments,
     Page,
     PoolFilter,
     Profile,
@@ -46,9 +48,7 @@ def fit(
     service: ServiceOf,
     caller: Annotated[Caller, Depends(allowed("get", "plans"))],
     body: Annotated[FilesBody, Depends(files_of)],
-    namespace: Annotated[
-        str | None, Query(max_length=63, description="Namespace of jobs whose documents do not have one.")
-    ] = None,
+    namespace: NamespaceOfDocuments = None,
     suggest: Annotated[
         bool, Query(description="Search for the smallest changes with which jobs would fit. At most 20 documents.")
     ] = False,
@@ -71,7 +71,9 @@ def fit(
 def fit_waiting(
     service: ServiceOf,
     caller: Annotated[Caller, Depends(allowed("get", "jobs"))],
-    namespace: Annotated[str | None, Query(max_length=63, description="Only jobs of this namespace.")] = None,
+    namespace: Annotated[
+        str | None, Query(max_length=63, description="Only jobs of this namespace."), EMPTY_IS_NONE
+    ] = None,
     kind: KindFilter = "",
     pool: PoolFilter = "",
     name: Annotated[

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query
-from fastapi import Path as InPath
 from pydantic import ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
@@ -37,6 +36,8 @@ from gpuctl_server.routes.query_parameters import (
     Checkpoint,
     Failed,
     Force,
+    JobId,
+    NamespaceOfJob,
     Nodes,
     NoProbe,
     Profile,
@@ -58,10 +59,6 @@ PauseOne = Annotated[ChangeRequest, Depends(change_of("update", "jobs", only_dry
 DeleteOne = Annotated[ChangeRequest, Depends(change_of("delete", "jobs", only_dry_run, confirms=False))]
 RollBackOne = Annotated[ChangeRequest, Depends(change_of("update", "jobs", only_confirmed))]
 Documents = Annotated[DocumentsBody, Depends(documents_of)]
-JobId = Annotated[str, InPath(max_length=253, description="Id of a job, its name, or the name of one of its pods.")]
-Namespace = Annotated[
-    str | None, Query(max_length=63, description="Namespace of the job; required if the name exists in several.")
-]
 Key = Annotated[
     str | None,
     Header(
@@ -110,7 +107,7 @@ def create(
     submitted = job_creation.create(change, SubmitRequest(body.yaml_content, key, queue, profile))
     if change.dry_run:
         return JSONResponse(_submitted(submitted), 200)
-    job_changes.await_listed(change.service, (job.job_id for job in submitted.jobs or [submitted]))
+    job_changes.await_listed(change.service, (made.job_id for made in submitted.jobs or [submitted]))
     headers = (
         {"Location": f"{BASE}/jobs/{submitted.job_id}"}
         if submitted.job_id is not None and submitted.jobs is None
@@ -143,7 +140,7 @@ def create_batch(
 def delete_jobs(
     change: DeleteNamed,
     body: Names,
-    namespace: Namespace = None,
+    namespace: NamespaceOfJob = None,
     checkpoint: Checkpoint = True,
     force: Force = False,
     timeout: Timeout = RunOptions.timeout,
@@ -157,7 +154,7 @@ def delete_jobs(
 def rerun_jobs(
     change: UpdateNamed,
     body: Names,
-    namespace: Namespace = None,
+    namespace: NamespaceOfJob = None,
     failed: Failed = False,
     queue: Queue = False,
     timeout: Timeout = RunOptions.timeout,
@@ -171,7 +168,7 @@ def rerun_jobs(
 def run_jobs(
     change: UpdateNamed,
     body: Names,
-    namespace: Namespace = None,
+    namespace: NamespaceOfJob = None,
     queue: Queue = False,
     timeout: Timeout = RunOptions.timeout,
 ) -> PlanAnswer:
@@ -185,7 +182,7 @@ def scale_jobs(
     change: UpdateNamed,
     body: Names,
     nodes: Nodes,
-    namespace: Namespace = None,
+    namespace: NamespaceOfJob = None,
     checkpoint: Checkpoint = True,
     queue: Queue = False,
     timeout: Timeout = RunOptions.timeout,
@@ -199,7 +196,7 @@ def scale_jobs(
 def pause_jobs(
     change: PauseNamed,
     body: Names,
-    namespace: Namespace = None,
+    namespace: NamespaceOfJob = None,
     checkpoint: Checkpoint = True,
 ) -> PausedJobs:
     """Pause jobs one after another: end their pods and keep the jobs. An error has the jobs that were paused before it
@@ -212,7 +209,7 @@ def pause_jobs(
 def resume_jobs(
     change: UpdateNamed,
     body: Names,
-    namespace: Namespace = None,
+    namespace: NamespaceOfJob = None,
 ) -> PausedJobs:
     """Resume paused jobs. Preempting pods of other jobs must be confirmed."""
     return named_job_changes.resume_named_jobs(change, body.names, namespace)
@@ -221,95 +218,95 @@ def resume_jobs(
 @router.put("/jobs/{jobId}", response_model=ChangedJob, openapi_extra=_DOCUMENTS)
 def change_job(
     change: UpdateDocuments,
-    jobId: JobId,  # noqa: N803 - as the path has it
+    job: JobId,
     body: Documents,
-    namespace: Namespace = None,
+    namespace: NamespaceOfJob = None,
     queue: Queue = False,
     profile: Profile = None,
     checkpoint: Checkpoint = True,
 ) -> ChangedJob:
     """Apply the changed document of a job. A change that ends running work must be confirmed."""
-    ref = JobRef(jobId, namespace)
+    ref = JobRef(job, namespace)
     return job_changes.change_job(change, ref, body.yaml_content, checkpoint=checkpoint, queue=queue, profile=profile)
 
 
 @router.delete("/jobs/{jobId}", response_model=JobState, response_model_exclude_unset=True)
 def delete(
     change: DeleteOne,
-    jobId: JobId,  # noqa: N803
-    namespace: Namespace = None,
+    job: JobId,
+    namespace: NamespaceOfJob = None,
     force: Force = False,
     checkpoint: Checkpoint = True,
 ) -> JobState:
     """Delete a job, without waiting until its pods are gone."""
-    return job_changes.delete_job(change, JobRef(jobId, namespace), force=force, checkpoint=checkpoint)
+    return job_changes.delete_job(change, JobRef(job, namespace), force=force, checkpoint=checkpoint)
 
 
 @router.post("/jobs/{jobId}/pause", response_model=JobState, response_model_exclude_unset=True)
 def pause(
     change: PauseOne,
-    jobId: JobId,  # noqa: N803
-    namespace: Namespace = None,
+    job: JobId,
+    namespace: NamespaceOfJob = None,
     checkpoint: Checkpoint = True,
 ) -> JobState:
     """Pause a job: end its pods, which frees its GPUs, and keep the job."""
-    return job_pausing.pause_job(change, JobRef(jobId, namespace), checkpoint=checkpoint)
+    return job_pausing.pause_job(change, JobRef(job, namespace), checkpoint=checkpoint)
 
 
 @router.post("/jobs/{jobId}/resume", response_model=JobState, response_model_exclude_unset=True)
 def resume(
     change: UpdateOne,
-    jobId: JobId,  # noqa: N803
-    namespace: Namespace = None,
+    job: JobId,
+    namespace: NamespaceOfJob = None,
 ) -> JobState:
     """Resume a paused job. Preempting pods of other jobs must be confirmed."""
-    return job_pausing.resume_job(change, JobRef(jobId, namespace))
+    return job_pausing.resume_job(change, JobRef(job, namespace))
 
 
 @router.post("/jobs/{jobId}/rerun", response_model=RerunJob)
 def rerun(
     change: UpdateOne,
-    jobId: JobId,  # noqa: N803
-    namespace: Namespace = None,
+    job: JobId,
+    namespace: NamespaceOfJob = None,
     failed: Failed = False,
     queue: Queue = False,
 ) -> RerunJob:
     """Run a finished training again. A deleted training is created from its last document, which must be confirmed."""
-    return run_again(change, JobRef(jobId, namespace), queue=queue, failed=failed)
+    return run_again(change, JobRef(job, namespace), queue=queue, failed=failed)
 
 
 @router.post("/jobs/{jobId}/run", response_model=PlanAnswer)
 def run(
     change: UpdateOne,
-    jobId: JobId,  # noqa: N803
-    namespace: Namespace = None,
+    job: JobId,
+    namespace: NamespaceOfJob = None,
     queue: Queue = False,
 ) -> PlanAnswer:
     """Start a run of a scheduled training now."""
     return named_job_changes.change_named_jobs(
-        change, named_trainings.START_RUN, [jobId], namespace, change.run_options(queue=queue)
+        change, named_trainings.START_RUN, [job], namespace, change.run_options(queue=queue)
     )
 
 
 @router.post("/jobs/{jobId}/scale", response_model=PlanAnswer)
 def scale(
     change: UpdateOne,
-    jobId: JobId,  # noqa: N803
+    job: JobId,
     nodes: Nodes,
-    namespace: Namespace = None,
+    namespace: NamespaceOfJob = None,
     checkpoint: Checkpoint = True,
     queue: Queue = False,
 ) -> PlanAnswer:
     """Change the number of nodes of an elastic training. A change that restarts running work must be confirmed."""
     run = change.run_options(queue=queue, checkpoint=checkpoint)
-    return named_job_changes.change_named_jobs(change, named_trainings.scale(nodes), [jobId], namespace, run)
+    return named_job_changes.change_named_jobs(change, named_trainings.scale(nodes), [job], namespace, run)
 
 
 @router.post("/jobs/{jobId}/rollback", response_model=ChangedJob)
 def rollback(
     change: RollBackOne,
-    jobId: JobId,  # noqa: N803
-    namespace: Namespace = None,
+    job: JobId,
+    namespace: NamespaceOfJob = None,
     to: Annotated[
         int | None,
         Query(
@@ -328,7 +325,7 @@ def rollback(
     """Apply an earlier document of a job again. This must be confirmed. The job may have been deleted."""
     planning = PlanOptions(strategy=strategy, no_probe=no_probe, queue=queue)
     run = change.run_options(timeout, force=force, checkpoint=checkpoint)
-    return roll_back(change, JobRef(jobId, namespace), to, planning, run)
+    return roll_back(change, JobRef(job, namespace), to, planning, run)
 
 
 def _submitted(submitted: Submitted) -> dict[str, Any]:

@@ -29,19 +29,12 @@ from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
 from gpuctl_server.request_bodies import json_body_of, parsed_body
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
-from gpuctl_server.routes.query_parameters import ListAge
+from gpuctl_server.routes.query_parameters import JobId, ListAge, NamespaceOfJob
 from gpuctl_server.routes.routers import api_router, run_waiting
 from gpuctl_server.service_context import Service
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
-JobId = Annotated[str, Path(max_length=253, description="Id of a job, its name, or the name of one of its pods.")]
-Namespace = Annotated[
-    str, Query(max_length=63, description="Namespace of the job; required if the name exists in several.")
-]
-Where = Annotated[
-    str | None, Query(max_length=63, description="Namespace of the job; required if the name exists in several.")
-]
 
 
 class WaitQuestion(Body):
@@ -52,17 +45,17 @@ class WaitQuestion(Body):
 
 
 @router.get("/jobs/{jobId}/why", responses={200: {"model": WhyAnswer}})
-def why(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
+def why(service: ServiceOf, caller: Reads, job: JobId, namespace: NamespaceOfJob = None) -> dict[str, Any]:
     """Return the cause of a job's state with numbers and evidence, what was ruled out, and what to do."""
-    item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
+    item = find_job(service, caller, "get", "jobs", job, namespace)
     with service.simulation_context(caller, item.row.identity.namespace) as reader:
         return _merged(why_answer(explain_job(reader, item.reference)).as_json())
 
 
 @router.get("/jobs/{jobId}/timeline", responses={200: {"model": JobTimeline}})
-def timeline(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
+def timeline(service: ServiceOf, caller: Reads, job: JobId, namespace: NamespaceOfJob = None) -> dict[str, Any]:
     """Return the timeline of a job: the stages of its pods, the conditions of its workload, and its events."""
-    item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
+    item = find_job(service, caller, "get", "jobs", job, namespace)
     with service.simulation_context(caller, item.row.identity.namespace) as reader:
         return _merged(job_timeline(job_history(reader, item.reference)).as_json())
 
@@ -71,15 +64,15 @@ def timeline(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespa
 def details(
     service: ServiceOf,
     caller: Reads,
-    jobId: JobId,  # noqa: N803
-    namespace: Namespace = "",
+    job: JobId,
+    namespace: NamespaceOfJob = None,
     timeline: Annotated[
         bool, Query(description="False: no timeline, conditions and events; `GET /jobs/{jobId}/timeline` has them.")
     ] = True,
     maxAge: ListAge = 0,  # noqa: N803
 ) -> dict[str, Any]:
     """Return the full description of a job: pods, timeline, addresses, events, and the reason for which it waits."""
-    item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
+    item = find_job(service, caller, "get", "jobs", job, namespace)
     max_age = MaxListAge(READ_ONLY_AGE, before=maxAge)
     with service.simulation_context(caller, item.row.identity.namespace, max_age) as reader:
         found = job_details(describe_job(reader, item.reference), reader.scope.notes)
@@ -89,23 +82,23 @@ def details(
 
 
 @router.get("/jobs/{jobId}/history", response_model=JobDocuments)
-def history(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Where = None) -> JobDocuments:  # noqa: N803
+def history(service: ServiceOf, caller: Reads, job: JobId, namespace: NamespaceOfJob = None) -> JobDocuments:
     """List the applied documents of a job, newest first: user, time, commit, and the changes of each one. The history
     of a deleted job is found by its name.
     """
-    return job_documents(service, caller, JobRef(jobId, namespace))
+    return job_documents(service, caller, JobRef(job, namespace))
 
 
 @router.get("/jobs/{jobId}/history/{revision}", response_model=JobRevision)
 def revision(
     service: ServiceOf,
     caller: Reads,
-    jobId: JobId,  # noqa: N803
+    job: JobId,
     revision: Annotated[int, Path(ge=1, le=LARGEST, description="Number of the revision.")],
-    namespace: Where = None,
+    namespace: NamespaceOfJob = None,
 ) -> JobRevision:
     """Return an applied document of a job, with credentials masked."""
-    return job_revision(service, caller, JobRef(jobId, namespace), revision)
+    return job_revision(service, caller, JobRef(job, namespace), revision)
 
 
 @router.post("/jobs/wait", responses={200: {"model": JobsWaitAnswer}}, openapi_extra=json_body_of(JobsWaitQuestion))
@@ -123,20 +116,20 @@ async def wait(
     service: ServiceOf,
     caller: Reads,
     question: Annotated[WaitQuestion, Depends(parsed_body(WaitQuestion))],
-    jobId: JobId,  # noqa: N803 - as the path has it
-    namespace: Namespace = "",
+    job: JobId,
+    namespace: NamespaceOfJob = None,
 ) -> dict[str, Any]:
     """Wait until a job is running, ready, done or deleted, or until it can no longer be."""
     try:
         item: ListedJob | None = await check_rights(
-            caller, lambda: find_job(service, caller, "get", "jobs", jobId, namespace or None)
+            caller, lambda: find_job(service, caller, "get", "jobs", job, namespace)
         )
     except Problem as problem:
         # A deleted job meets the condition at once. A job that the caller may not see gets the same answer.
         if problem.status != 404 or question.condition != "deleted":
             raise
         item = None
-    return await run_waiting(service, _waited, service, caller, item, JobRef(jobId, namespace or None), question)
+    return await run_waiting(service, _waited, service, caller, item, JobRef(job, namespace), question)
 
 
 def _merged(answer: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
 import anyio.to_thread
-from fastapi import Depends, Path, Query
+from fastapi import Depends, Query
 from starlette.responses import Response
 
 from gpuctl.api.job_detail_answers import JobDescription, JobMetrics, job_description
@@ -36,6 +36,7 @@ from gpuctl_server.node_lookups import gpu_type_of
 from gpuctl_server.response_cache import encode
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.query_parameters import (
+    JobId,
     KindFilter,
     NamespaceFilter,
     NamespaceOfJob,
@@ -53,7 +54,6 @@ StatusFilter = Annotated[
     str, Query(max_length=253, description="Only jobs with this phase or status word, case-insensitive.")
 ]
 Sort = Literal["newest", "oldest", "gpu"]
-JobId = Annotated[str, Path(max_length=253, description="Id of a job, its name, or the name of one of its pods.")]
 
 
 @router.get("/jobs", response_model=JobPage)
@@ -130,11 +130,11 @@ def _no_such_value(name: str, text: str, values: Sequence[str]) -> Problem:
 async def description_of_job(
     service: ServiceOf,
     caller: Reads,
-    jobId: JobId,  # noqa: N803
-    namespace: NamespaceOfJob = "",
+    job: JobId,
+    namespace: NamespaceOfJob = None,
 ) -> Response:
     """Return a job, with its document and its pods."""
-    item = await check_rights(caller, lambda: find_job(service, caller, "get", "jobs", jobId, namespace or None))
+    item = await check_rights(caller, lambda: find_job(service, caller, "get", "jobs", job, namespace))
     metrics = await _metrics(service, item)
     question = ("job", item.id)
     # Everything else that the answer is made from. A change of any of it makes another stamp.

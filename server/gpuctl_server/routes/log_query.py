@@ -9,6 +9,7 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.job_lookups import find_job
 from gpuctl_server.log_responses import DEFAULT_TAIL, LONGEST_TAIL, LogFilter, named_pod, since
 from gpuctl_server.mirror.job_board import ListedJob
+from gpuctl_server.routes.query_parameters import NamespaceOfJob
 from gpuctl_server.service_context import Service
 
 
@@ -34,9 +35,7 @@ class LogsQuery(BaseModel):
     grep: str = Field("", max_length=256, description="Only lines that contain this text, case-sensitive.")
     container: str = Field("", max_length=63, description="Container name. Default: the main container of the job.")
     previous: bool = Field(False, description="Lines of the previous run, before the last restart of the container.")
-    namespace: str | None = Field(
-        None, max_length=63, description="Namespace of the job; required if the name exists in several."
-    )
+    namespace: NamespaceOfJob = None
 
     def log_filter(self, item: ListedJob, text: str) -> LogFilter:
         """Return the requested lines of a job that the path ``text`` names.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Query, Request
+from fastapi import Depends, Query, Request
 from starlette.responses import JSONResponse, StreamingResponse
 
 from gpuctl.api.log_models import LogsValue
@@ -25,13 +25,11 @@ from gpuctl_server.routes.log_follow_routes import (
     last_positions,
 )
 from gpuctl_server.routes.log_query import LogsQuery, found
+from gpuctl_server.routes.query_parameters import JobId
 from gpuctl_server.routes.routers import api_router
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "logs"))]
-JobId = Annotated[
-    str, Path(alias="jobId", max_length=253, description="Id of a job, its name, or the name of one of its pods.")
-]
 _EVENTS = "text/event-stream"
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Query
+from fastapi import Depends, Query
 from starlette.responses import JSONResponse
 
 from gpuctl.api.job_detail_answers import MetricPoint
@@ -12,14 +12,11 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.job_lookups import find_job
 from gpuctl_server.job_metrics import metrics_over_time
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
-from gpuctl_server.routes.query_parameters import time_of
+from gpuctl_server.routes.query_parameters import JobId, NamespaceOfJob, time_of
 from gpuctl_server.routes.routers import api_router
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "metrics"))]
-JobId = Annotated[
-    str, Path(alias="jobId", max_length=253, description="Id of a job, its name, or the name of one of its pods.")
-]
 _METRIC = (
     "Only this metric: gpuUtilization (percent), memoryUsage (GiB per GPU), throughput, or another of the settings."
 )
@@ -40,9 +37,7 @@ def metrics(
         str, Query(alias="startTime", max_length=64, description="Start, RFC 3339. Default: the start of the job.")
     ] = "",
     end: Annotated[str, Query(alias="endTime", max_length=64, description="End, RFC 3339. Default: now.")] = "",
-    namespace: Annotated[
-        str | None, Query(max_length=63, description="Namespace of the job; required if the name exists in several.")
-    ] = None,
+    namespace: NamespaceOfJob = None,
 ) -> Any:
     """Return the metrics of a job over time, at most 500 points each."""
     item = find_job(service, caller, "get", "metrics", job, namespace)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Query
+from fastapi import Path, Query
+from pydantic import AfterValidator
 
 from gpuctl.apply.plan.plan_options import Strategy
 from gpuctl_server.http_problems import Problem
@@ -16,6 +17,11 @@ from gpuctl_server.time_parameters import InvalidTime, parse_time
 LARGEST_PAGE = 1000
 Item = TypeVar("Item")
 
+EMPTY_IS_NONE = AfterValidator(lambda text: text or None)
+"""An empty parameter counts as not given, such as that of a script whose variable is not set."""
+JobId = Annotated[
+    str, Path(alias="jobId", max_length=253, description="Id of a job, its name, or the name of one of its pods.")
+]
 Checkpoint = Annotated[
     bool,
     Query(description="Let the job save its progress before its pods end. If that fails, no pod is ended: 409."),
@@ -63,7 +69,12 @@ KindFilter = Annotated[
 PoolFilter = Annotated[str, Query(max_length=253, description="Only jobs in this pool.")]
 NamespaceFilter = Annotated[str, Query(max_length=253, description="Only jobs in this namespace.")]
 NamespaceOfJob = Annotated[
-    str, Query(max_length=253, description="Namespace of the job; required if the name exists in several.")
+    str | None,
+    Query(max_length=63, description="Namespace of the job; required if the name exists in several."),
+    EMPTY_IS_NONE,
+]
+NamespaceOfDocuments = Annotated[
+    str | None, Query(max_length=63, description="Namespace of jobs whose documents do not have one."), EMPTY_IS_NONE
 ]
 Page = Annotated[int, Query(ge=1, le=2**31, description="Page number, from 1.")]
 PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="Items per page.")]
