@@ -70,6 +70,8 @@ def comparable(obj: dict[str, Any]) -> dict[str, Any]:
     obj = json.loads(json.dumps(obj))
     labels = obj["metadata"].pop("labels", {})
     obj["labels"] = {name: value for name, value in labels.items() if name not in LABELS_OF_ALL}
+    if obj["kind"] == "PersistentVolumeClaim":
+        obj["metadata"].pop("annotations", None)
     if obj["kind"] == "ConfigMap" and "data" in obj:
         obj["data"] = {name: yaml.safe_load(text) for name, text in obj["data"].items()}
         # The overlay for PostgreSQL keeps the file of its base; the variable takes precedence.
@@ -150,6 +152,30 @@ def test_api_server_accepts_all_options_of_the_chart(plane: ControlPlane, helm: 
     policy = found["NetworkPolicy", "gpuctl-server"]["spec"]
     assert policy["ingress"] == [{"from": [ingress_controller], "ports": [{"port": "http"}]}]
     assert {port["port"] for rule in policy["egress"] for port in rule["ports"]} == {53, 6443, 8481, 5432}
+
+
+def test_releases_keep_the_volume_of_the_usage(plane: ControlPlane, helm: Path) -> None:
+    """Whether they are upgraded to PostgreSQL and back, rolled back, uninstalled or installed again."""
+    plane.kubectl("apply", "-k", str(DEPLOY / "rbac"))
+    connected = ["--kubeconfig", str(plane.kubeconfig()), "--namespace", "gpuctl-system"]
+
+    def changed(*arguments: str, flavour: str = "usage/base") -> Any:
+        files = [] if arguments[0] in ("rollback", "uninstall") else [str(CHART), "--values", "-"]
+        command = [str(helm), *arguments, *files, *connected]
+        given = json.dumps(FLAVOURS[flavour])
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        metadata = plane.get("persistentvolumeclaim", "gpuctl-usage", "-n", "gpuctl-system")["metadata"]
+        return metadata["uid"], metadata.get("deletionTimestamp")
+
+    claim = changed("install", "gpuctl")
+    assert claim[1] is None
+    assert changed("upgrade", "gpuctl", flavour="usage/postgresql") == claim
+    assert changed("upgrade", "gpuctl") == claim
+    assert changed("rollback", "gpuctl", "1") == claim
+    assert changed("uninstall", "gpuctl") == claim
+    assert changed("install", "gpuctl") == claim
+    assert changed("uninstall", "gpuctl") == claim
 
 
 def test_no_egress_ports_allow_only_dns(helm: Path) -> None:
