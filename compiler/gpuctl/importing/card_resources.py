@@ -32,7 +32,7 @@ def card_kinds(settings: Settings) -> Mapping[str, CardKind]:
     }
 
 
-def set_card_kind(draft: Draft, kind: CardKind, line: int) -> str | None:
+def set_card_kind(draft: Draft, kind: CardKind, line: int | None) -> str | None:
     """Set the vendor of the cards of a document, and their type. Return what differs."""
     if kind.vendor != draft.settings.default_vendor:
         draft.set("resources.gpu-vendor", kind.vendor, line)
@@ -42,7 +42,7 @@ def set_card_kind(draft: Draft, kind: CardKind, line: int) -> str | None:
     return f"`resources.gpu-type` chooses this resource, and nodes with the label of the type `{kind.type}`"
 
 
-def set_types(draft: Draft, types: Sequence[str], line: int) -> None:
+def set_types(draft: Draft, types: Sequence[str], line: int | None) -> None:
     """Set the types of the GPUs of a document, in order of preference, and their vendor if the names tell it."""
     if not types:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from gpuctl.importing.card_resources import set_types
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.field_values import Gpus, gpus_of, whole_number
 from gpuctl.importing.import_values import Given, Missing
@@ -179,7 +180,8 @@ class Allocation:
         elif self._is_complete("--gpus-per-node"):
             gpus = self._gpus_of_body(body, first_line)
         if gpus is not None and gpus.model is not None:
-            self._set("resources.gpu-type", gpus.model, name)
+            option = self._option(name) if name is not None else None
+            set_types(self.draft, [gpus.model], option.line if option is not None else None)
         if gpus is not None and gpus.profile is not None:
             self._set("resources.gpu-profile", gpus.profile, name)
         self.gpus = gpus.number if gpus is not None else 0

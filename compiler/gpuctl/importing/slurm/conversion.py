@@ -65,7 +65,7 @@ def import_batch_script(source: Source, given: Given) -> Imported:
         raise Unreadable(len(before), message, "remove it", len(before[-1]) + 1)
     ledger = LineLedger()
     batch = read_batch_file(text, ledger)
-    draft = Draft("training", source.name, TOOL)
+    draft = Draft("training", source.name, TOOL, given.settings)
     job = JobOptions(draft, ledger, given.pools, given.pool)
     job.take(batch.options)
     missing: list[Missing] = []

@@ -19,7 +19,7 @@ from gpuctl.importing.slurm.script_edits import ScriptEdits
 
 _GROUP = r"--(?:het|pack)-group[= ]\"?"
 IN_TURN = "the steps run one after another, and roles start together"
-_OF_EACH = ("gpu", "gpu-type", "cpu", "memory")
+_OF_EACH = ("gpu", "gpu-type", "gpu-vendor", "cpu", "memory")
 
 
 class RolePart(NamedTuple):
@@ -41,7 +41,7 @@ def take_parts(batch: BatchFile, given: Given, first: Allocation, draft: Draft, 
         return []
     found = [_part(first, draft)]
     for options in batch.parts:
-        scratch = Draft("training", "", "")
+        scratch = Draft("training", "", "", draft.settings)
         allocation = Allocation(options, given, scratch, ledger)
         allocation.take("", 1)
         if (profile := scratch.get("resources.gpu-profile")) is not None:
