@@ -56,10 +56,12 @@ def import_job(raw: RawDocument, source: str, given: Given) -> Imported:
     tree = SourceTree(raw, ledger)
     draft = Draft("training", source, _KIND, given.settings)
     take_metadata(tree, draft, given)
+    nodes = _group_of_nodes(tree) if given.nodes is None else given.nodes
+    if nodes > 1:
+        draft.set("resources.nodes", nodes, None if given.nodes else tree.line(_ENDS))
     take_labels(tree, (*_TEMPLATE, "metadata", "labels"), draft)
     take_annotations(tree, (*_TEMPLATE, "metadata", "annotations"), draft)
     pod = PodFields(tree, _TEMPLATE, draft, given)
-    nodes = _group_of_nodes(tree) if given.nodes is None else given.nodes
     pod.take(without=("subdomain",) if nodes > 1 else ())
     pod.take_program(_ADDRESS if nodes > 1 else None)
     take_ports(tree, (*pod.container, "ports"), draft)
@@ -67,7 +69,6 @@ def import_job(raw: RawDocument, source: str, given: Given) -> Imported:
         if index != pod.main:
             tree.note((*pod.spec, "containers", index), _BESIDE)
     if nodes > 1:
-        draft.set("resources.nodes", nodes, None if given.nodes else tree.line(_ENDS))
         for path in (_ENDS, _WIDTH, _MODE):
             tree.mapped(path, "resources.nodes")
     _take_attempts(tree, draft, is_array=nodes == 1 and _take_runs(tree, draft), nodes=nodes)

@@ -7,12 +7,14 @@ from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Given
 from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.language.workload import RESERVED_LABELS
+from gpuctl.objects.queueing import TOPOLOGIES
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _PRIORITY = "kueue.x-k8s.io/priority-class"
 OUR_LABELS = {"app": None, "app.kubernetes.io/name": None, "app.kubernetes.io/managed-by": "gpuctl"}
 """Label that gpuctl sets -> its value, None for the name of the job."""
-_TOPOLOGY = "write `resources.topology`"
+_TOPOLOGY = "name a level with this label in `topology.levels` of the platform, and write `resources.topology`"
+_UNQUEUED = "without a queue, the other pods follow the first one"
 _OF_JOBS = "batch.kubernetes.io/"
 """Prefix of the labels and annotations that Kubernetes gives to Jobs and their pods."""
 _WRITTEN_BY_SERVER = frozenset(
@@ -52,11 +54,27 @@ def take_annotations(tree: SourceTree, base: Path, draft: Draft) -> None:
             tree.mapped(path, None, "Kubernetes wrote it")
         elif known != value:
             tree.dropped(path, f"a job and its pods have the same annotations: `{known}` stays")
+        elif key in TOPOLOGIES.values() and len(base) > 2:
+            _take_topology(tree, path, key, draft)
         elif is_reserved_key(key, draft.settings):
             tree.dropped(path, _TOPOLOGY if "-topology" in key else "documents cannot set this annotation")
         else:
             draft.set_item("job.annotations", key, value, tree.line(path))
             tree.mapped(path, f"job.annotations.{key}")
+
+
+def _take_topology(tree: SourceTree, path: Path, key: str, draft: Draft) -> None:
+    """Take the level of closeness that pods request from Kueue."""
+    levels = {label: name for name, label in draft.settings.topology_labels.items()}
+    level = levels.get(tree.text(path) or "")
+    if draft.get("resources.nodes") is None:
+        tree.dropped(path, "`resources.topology` places the nodes of one training")
+    elif level is None:
+        tree.dropped(path, _TOPOLOGY)
+    else:
+        topology = level if key == TOPOLOGIES["required"] else {"preferred": level}
+        draft.set("resources.topology", topology, tree.line(path))
+        tree.taken(path, "resources.topology", None if draft.get("resources.queue") else _UNQUEUED)
 
 
 def take_labels(tree: SourceTree, base: Path, draft: Draft) -> None:
