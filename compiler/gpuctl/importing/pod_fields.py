@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from gpuctl.backend.patch_rules import FORBIDDEN_FIELDS
@@ -70,11 +70,16 @@ class PodFields:
         self.gpus = 0
         self.missing: list[Missing] = []
 
+    def _amounts(self, resources: Path) -> Iterator[tuple[Path, str, str]]:
+        """Yield the path, group (``limits`` or ``requests``) and name of each amount that a container requests."""
+        for group in ("limits", "requests"):
+            for name in self.tree.keys((*resources, group)):
+                yield (*resources, group, name), group, name
+
     def _gpu_requests(self, container: Path) -> list[Path]:
         """Return the paths of the requests of a container for whole GPUs and for slices of them."""
-        groups: list[Path] = [(*container, "resources", group) for group in ("limits", "requests")]
-        names = [(group, name) for group in groups for name in self.tree.keys(group)]
-        return [(*group, name) for group, name in names if name in self.cards or re.match(_SLICE, name) is not None]
+        amounts = self._amounts((*container, "resources"))
+        return [path for path, _, name in amounts if name in self.cards or re.match(_SLICE, name) is not None]
 
     def take_trainer(self) -> None:
         """Take the fields of a TrainJob's trainer, which has those of a container."""
@@ -208,60 +213,49 @@ class PodFields:
 
     def _devices(self, resources: Path, container: str = MAIN_CONTAINER) -> None:
         """Carry the requests of a container that no field has, but for cards and parts of them."""
-        for group in ("requests", "limits"):
-            for name in self.tree.keys((*resources, group)):
-                self._device((*resources, group, name), group, name, container)
-
-    def _device(self, path: Path, group: str, name: str, container: str) -> None:
-        cards = (*self.cards, *self.draft.settings.scarce_gpu_resources)
-        is_field = name in (*cards, "cpu", "memory", self.given.rdma) or re.match(_SLICE, name) is not None
-        if is_field or re.search(_SHARE, name) or re.match(_QUANTITY, self.tree.text(path) or "") is None:
-            return
-        note = f"`podPatch` carries it; {_RDMA_NOTE}" if re.search(_RDMA, name) else PATCHED
-        self.patch.resource(path, group, name, note, container)
+        fields = {*self.cards, *self.draft.settings.scarce_gpu_resources, "cpu", "memory", self.given.rdma}
+        for path, group, name in self._amounts(resources):
+            if name in fields or re.match(_SLICE, name) is not None or re.search(_SHARE, name) is not None:
+                continue
+            if re.match(_QUANTITY, self.tree.text(path) or "") is not None:
+                note = f"`podPatch` carries it; {_RDMA_NOTE}" if re.search(_RDMA, name) else PATCHED
+                self.patch.resource(path, group, name, note, container)
 
     def _slices(self) -> None:
         """Take MIG slices."""
         tree = self.tree
-        for group in ("limits", "requests"):
-            for name in tree.keys((*self.resources, group)):
-                path = (*self.resources, group, name)
-                match, number = re.match(_SLICE, name), whole_number(tree.text(path))
-                if match is None or not number:
-                    continue
-                if self.gpus and self.draft.get("resources.gpu-profile") != match[1]:
-                    tree.dropped(path, _ONE_KIND)
-                else:
-                    self.gpus = number
-                    self.draft.set("resources.gpu-profile", match[1], tree.line(path))
-                    set_card_kind(self.draft, CardKind("nvidia", None), tree.line(path))
-                    self._set(path, "resources.gpu", number)
+        for path, _, name in self._amounts(self.resources):
+            match, number = re.match(_SLICE, name), whole_number(tree.text(path))
+            if match is None or not number:
+                continue
+            if self.gpus and self.draft.get("resources.gpu-profile") != match[1]:
+                tree.dropped(path, _ONE_KIND)
+            else:
+                self.gpus = number
+                self.draft.set("resources.gpu-profile", match[1], tree.line(path))
+                set_card_kind(self.draft, CardKind("nvidia", None), tree.line(path))
+                self._set(path, "resources.gpu", number)
 
     def _open_numbers(self) -> None:
         """Take numbers of GPUs that a manifest leaves open, as templates do: the command line has to name them."""
         tree, given = self.tree, self.given.gpus_per_node
-        for group in ("limits", "requests"):
-            for name in self.cards.keys() & set(tree.keys((*self.resources, group))):
-                path = (*self.resources, group, name)
-                text = tree.text(path)
-                if whole_number(text) is not None:
-                    continue
-                if given is not None:
-                    tree.mapped(path, "resources.gpu")
-                elif text is None:
-                    tree.dropped_null(path, "--gpus-per-node names the number")
-                if given is None and all(item.option != "--gpus-per-node" for item in self.missing):
-                    reason = f"`{name}: {text or ''}` is not a number of GPUs"
-                    self.missing.append(Missing("--gpus-per-node", "N", tree.line((*self.resources, group)), reason))
+        for path, _, name in self._amounts(self.resources):
+            text = tree.text(path)
+            if name not in self.cards or whole_number(text) is not None:
+                continue
+            if given is not None:
+                tree.mapped(path, "resources.gpu")
+            elif text is None:
+                tree.dropped_null(path, "--gpus-per-node names the number")
+            if given is None and all(item.option != "--gpus-per-node" for item in self.missing):
+                reason = f"`{name}: {text or ''}` is not a number of GPUs"
+                self.missing.append(Missing("--gpus-per-node", "N", tree.line(path[:-1]), reason))
 
     def _rdma(self) -> None:
         """Take RDMA devices, if the platform serves this resource."""
-        if self.given.rdma is None:
-            return
-        for group in ("limits", "requests"):
-            path: Path = (*self.resources, group, self.given.rdma)
+        for path, _, name in self._amounts(self.resources):
             number = whole_number(self.tree.text(path))
-            if number is not None:
+            if name == self.given.rdma and number is not None:
                 self._set(path, "resources.network.rdma", number)
 
     def _amount(self, name: str, limit: Path, request: Path) -> None:
