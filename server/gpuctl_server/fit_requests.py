@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -12,18 +11,15 @@ from gpuctl.reading.jobs.job_rows import JobFilter
 from gpuctl.usecases.fit.fit_documents import FitDocuments, FitResult, fit_waiting_seen
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
+from gpuctl_server.heavy_requests import search_slot, simulation_slot
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import board_of, require_access
 from gpuctl_server.merged_answers import visible_job_filter
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
 from gpuctl_server.service_context import Service
-from gpuctl_server.simulation_slots import simulation_slot
 
 MOST_SUGGESTED = 20
 """Maximum number of documents of one search for changes. Each is compiled and judged many times."""
-_SUGGESTING = threading.Lock()
-_PATIENCE = 30.0
-"""Seconds that a request waits for the search of another one. Two concurrent searches would not be faster."""
 
 
 def fit_documents(
@@ -46,12 +42,8 @@ def fit_documents(
             ),
             error="TooManyDocuments",
         )
-    if not _SUGGESTING.acquire(timeout=_PATIENCE):
-        raise Problem(429, say("another search for changes is running; try again in a moment"))
-    try:
+    with search_slot():
         return _by_cluster(service, caller, found, MaxListAge(READ_ONLY_AGE, before=list_age), suggest=True)
-    finally:
-        _SUGGESTING.release()
 
 
 def _by_cluster(

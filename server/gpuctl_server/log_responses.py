@@ -6,7 +6,10 @@ import json
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any, NamedTuple
+
+from starlette.responses import JSONResponse, Response
 
 from gpuctl.api.log_answers import log_end, log_event, log_line, log_problem
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
@@ -17,6 +20,7 @@ from gpuctl.reading.logs.log_parsing import instant
 from gpuctl.reading.logs.log_streams import NoLog
 from gpuctl.usecases.queries.job_logs import JobLogs, LogQuery
 from gpuctl_server.access.caller import Caller
+from gpuctl_server.heavy_requests import long_log_slot
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.logs.follower import HAS_ENDED
 from gpuctl_server.logs.log_channel import AWAY, FAILED
@@ -29,6 +33,8 @@ LONGEST_TAIL = 100_000
 LARGEST = 16 * 1024 * 1024
 """Maximum size of an answer, bytes. Counted are the texts and a constant for the rest of each line."""
 _AROUND = 200
+_LONG = 10_000
+"""Number of lines from which the logs of a job count as long."""
 _PORTION = 64 * 1024
 """Number of characters of events that are sent at once."""
 
@@ -76,7 +82,20 @@ def named_pod(item: ListedJob, text: str) -> str | None:
     return None if text in (item.id, identity.name, identity.object_name) else text
 
 
-def present_logs(service: Service, caller: Caller, item: ListedJob, log_filter: LogFilter) -> dict[str, Any]:
+def logs_answer(service: Service, caller: Caller, item: ListedJob, log_filter: LogFilter) -> Response:
+    """Return the answer with the current logs.
+
+    :raises ConnectionFailed: the API server cannot be reached, and no line was read.
+    :raises Problem: 429 if too many long logs are being read.
+    """
+    tail = log_filter.query.tail
+    is_long = tail is None or tail * len(item.job.pods) > _LONG
+    with long_log_slot(service) if is_long else nullcontext():
+        # Encoded in this thread, not on the event loop: there may be a hundred thousand lines.
+        return JSONResponse(_present_logs(service, caller, item, log_filter))
+
+
+def _present_logs(service: Service, caller: Caller, item: ListedJob, log_filter: LogFilter) -> dict[str, Any]:
     """Return the current logs. The service reads them with its own rights: those of the caller were checked before.
     Pods of a newer job of the same name are left out if the caller may not see them.
 

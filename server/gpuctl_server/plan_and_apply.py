@@ -18,6 +18,7 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.document_access import require_document_access
+from gpuctl_server.heavy_requests import simulation_slot
 from gpuctl_server.job_changes import apply_submission
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
@@ -25,7 +26,6 @@ from gpuctl_server.plan_responses import plan_answer
 from gpuctl_server.plan_runs import PlanRun
 from gpuctl_server.request_bodies import sources_of
 from gpuctl_server.service_context import Service
-from gpuctl_server.simulation_slots import simulation_slot
 from gpuctl_server.submissions import Submission, compile_documents
 
 

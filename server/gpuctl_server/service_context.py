@@ -65,6 +65,8 @@ SIMULATIONS = 2
 """Maximum number of concurrent simulations (plans and fits). Each holds all pods of the cluster and uses a CPU, so more
 of them would not be faster.
 """
+LONG_LOGS = 8
+"""Maximum number of concurrent answers with long logs. Each needs up to 45 MB while it is made."""
 WAITS = 16
 """Maximum number of requests that wait for jobs. Each has its own watches and a thread."""
 
@@ -94,6 +96,7 @@ class Service:
     code_flow: CodeFlow | None
     shared_lists: SharedLists
     simulations: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(SIMULATIONS))
+    long_logs: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(LONG_LOGS))
     compile_locks: CompileLocks = field(default_factory=CompileLocks)
     change_slots: ChangeSlots = field(default_factory=ChangeSlots)
     audit: AuditMemory = field(default_factory=AuditMemory)

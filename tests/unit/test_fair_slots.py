@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from gpuctl_server import compile_limits
+from gpuctl.usecases.queries.job_logs import LogQuery
+from gpuctl_server import compile_limits, heavy_requests, log_responses
 from gpuctl_server.change_slots import ChangeSlots
 from gpuctl_server.compile_limits import CompiledTooLong, CompileLocks, StillCompiling, processor_limit
 from gpuctl_server.console.sessions import Sessions
 from gpuctl_server.fair_slots import FairSlots, NoFreeSlot
+from gpuctl_server.http_problems import Problem
+from gpuctl_server.log_responses import LogFilter, logs_answer
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.request_middleware import RequestMiddleware
 from gpuctl_server.server_settings import ServerSettings
@@ -184,3 +189,23 @@ def test_bodies_of_unknown_clients_do_not_fill_the_memory() -> None:
         assert await request(middleware, "", b"x" * 1000, b"x" * 24, b"") == 200
 
     asyncio.run(run())
+
+
+def test_few_long_logs_are_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each answer may need 45 MB. The logs of most requests are short, and do not wait for long ones."""
+    service: Any = SimpleNamespace(long_logs=threading.BoundedSemaphore(1))
+    job: Any = SimpleNamespace(job=SimpleNamespace(pods=[{}, {}]))
+    caller: Any = None
+    monkeypatch.setattr(heavy_requests, "_PATIENCE", 0.01)
+    monkeypatch.setattr(log_responses, "_present_logs", lambda *_: {"logs": []})
+
+    def status(tail: int | None) -> int:
+        try:
+            return logs_answer(service, caller, job, LogFilter(LogQuery(tail=tail))).status_code
+        except Problem as problem:
+            return problem.status
+
+    assert [status(tail) for tail in (100, 6000, None)] == [200, 200, 200]
+    with service.long_logs:
+        assert [status(tail) for tail in (100, 4000, 6000, None)] == [200, 200, 429, 429]
+    assert status(None) == 200

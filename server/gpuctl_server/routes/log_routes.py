@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
-from starlette.responses import JSONResponse, StreamingResponse
+from starlette.responses import StreamingResponse
 
 from gpuctl.api.log_models import LogsValue
 from gpuctl.language.sentences import say
@@ -14,7 +14,7 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.tokens import bearer
 from gpuctl_server.content_negotiation import JSON
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.log_responses import present_events, present_logs
+from gpuctl_server.log_responses import logs_answer, present_events
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.log_follow_routes import (
     NOT_BUFFERED,
@@ -61,8 +61,7 @@ def logs(request: Request, service: ServiceOf, caller: Reads, job: JobId, query:
         events = present_events(service, caller, item, log_filter)
         # An error before the first lines can still be answered with a status.
         return StreamingResponse(chain([next(events)], events), media_type=_EVENTS, headers=NOT_BUFFERED)
-    # Encoded in this thread, not on the event loop: there may be a hundred thousand lines.
-    return JSONResponse(present_logs(service, caller, item, log_filter))
+    return logs_answer(service, caller, item, log_filter)
 
 
 router.add_api_websocket_route("/jobs/{jobId}/logs", follow_by_socket)
