@@ -612,6 +612,31 @@ def test_unsized_node_is_not_free_after_a_restart() -> None:
     assert again.intervals.take().capacities == []
 
 
+@pytest.mark.parametrize(
+    ("model", "profile", "number", "replicas", "expected"),
+    [
+        ("NVIDIA-A100-SXM4-80GB", "1g.10gb", 7, 1, 1 / 7),
+        ("NVIDIA-A30", "1g.6gb", 4, 1, 1 / 4),
+        ("", "4g.24gb", 1, 1, 1),
+        ("NVIDIA-A30", "1g.6gb.me", 1, 1, 1 / 4),
+        ("NVIDIA-H20", "1g.24gb", 4, 1, 1 / 7),
+        ("NVIDIA-RTX-PRO-6000-Blackwell", "1g.24gb", 4, 1, 1 / 4),
+        ("NVIDIA-RTX-PRO-6000-Blackwell", "1g.24gb", 8, 2, 1 / 8),
+    ],
+)
+def test_slices_are_parts_of_their_card(model: str, profile: str, number: int, replicas: int, expected: float) -> None:
+    resource = f"nvidia.com/mig-{profile}"
+    labels = {"nvidia.com/gpu.product": model, f"{resource}.replicas": str(replicas)}
+    amounts = {resource: str(number)}
+    obj: Object = {
+        "metadata": {"name": "n", "labels": labels},
+        "status": dict.fromkeys(("capacity", "allocatable"), amounts),
+    }
+    assert WEIGHTS.held_gpus(((resource, 1.0),), WEIGHTS.units_per_card(obj)) == pytest.approx(expected)
+    assert WEIGHTS.node_gpus(obj, "allocatable") == pytest.approx(number * expected)
+    assert WEIGHTS.max_gpus({resource: 2.0}, WEIGHTS.resource_turns(obj)) == pytest.approx(2 * expected)
+
+
 def test_hami_node_counts_its_cards() -> None:
     from gpuctl.language.platform_document import PlatformDocument
 

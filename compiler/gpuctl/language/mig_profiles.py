@@ -81,6 +81,16 @@ def profiles_of(gpu_type: str, listed: Mapping[str, Sequence[str]]) -> tuple[str
     return tuple(dict.fromkeys(profile for profiles in exact or models.values() for profile in profiles))
 
 
+def card_slices(profile: str, gpu_type: str = "") -> int:
+    """Return the number of compute slices of a card that has a profile; 7 if it is unknown.
+
+    :param gpu_type: the type of the card: cards of seven slices and of four may have a profile of one name.
+    """
+    of_type = profiles_of(gpu_type, {})
+    cards = [of_type] if profile in of_type else [profiles for profiles in _PROFILES.values() if profile in profiles]
+    return max((int(other[0]) for profiles in cards for other in profiles), default=7)
+
+
 def slice_resources(listed: Iterable[Sequence[str]]) -> frozenset[str]:
     """Return the extended resources of all known profiles.
 

@@ -6,8 +6,8 @@ A pod may request
 - replicas of a card shared by time (``nvidia.com/gpu`` or ``nvidia.com/gpu.shared`` on a node with the label
   ``nvidia.com/gpu.replicas: k``): 1/k each. Source: NVIDIA's device plugin and GPU feature discovery, "Shared access to
   GPUs";
-- MIG instances, ``nvidia.com/mig-3g.40gb``: one seventh for each compute slice. Source: NVIDIA Multi-Instance GPU User
-  Guide, profiles;
+- MIG instances, ``nvidia.com/mig-3g.40gb``: one seventh for each compute slice, on an A30 or RTX PRO 6000 a quarter.
+  Source: NVIDIA Multi-Instance GPU User Guide, profiles;
 - shares of HAMi and Volcano (``gpu.sharing``): the part of the cores, else of the memory, in percent or as an amount,
   by the resources in :mod:`gpuctl.language.gpu_cards`. The node reports a multiple of its cards; the label
   ``nvidia.com/gpu.count``, else the annotation with its cards, has their real number.
@@ -29,6 +29,7 @@ from functools import lru_cache
 from gpuctl.capacity.kueue.queue_limits import queue_amounts
 from gpuctl.capacity.snapshot.pod_requests import Amounts, amounts
 from gpuctl.language.gpu_cards import CARDS, CardShare
+from gpuctl.language.mig_profiles import card_slices, profile_of
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.queue_names import TYPES
@@ -39,7 +40,6 @@ GpuRequests = tuple[tuple[str, float], ...]
 """A pod's requests of GPU resources, and of resources that size its share of a card; empty if it has no GPU."""
 
 _INSTANCE = re.compile(r"nvidia\.com/mig-([1-7])g\.[a-z0-9.+]+", re.ASCII)
-_SLICES = 7
 _LIMITED = "requests."
 _SHARED = ".shared"
 _MOST_TURNS = 1000
@@ -114,7 +114,7 @@ class GpuWeights:
             found[name] = typed[name]
         return tuple(sorted(found.items()))
 
-    def max_gpus(self, limits: Mapping[str, float], turns: Mapping[str, int]) -> float | None:
+    def max_gpus(self, limits: Mapping[str, float], turns: Mapping[str, float]) -> float | None:
         """Return the highest number of GPUs that limits allow; None if no GPU resource is limited.
 
         A quota of a vendor limits each of its chips to the same number, so only the chips that nodes have count.
@@ -137,7 +137,7 @@ class GpuWeights:
             found += [min(limited)] if limited else []
         return sum(found) if found else None
 
-    def resource_turns(self, node: Object) -> Mapping[str, int]:
+    def resource_turns(self, node: Object) -> Mapping[str, float]:
         """Return the GPU resources of a node with the number of replicas per card."""
         turns = self.turns(node)
         names = (node.get("status") or {}).get("capacity") or {}
@@ -168,15 +168,21 @@ class GpuWeights:
                 found[how.memory] = float(size / how.unit)
         return found
 
-    def turns(self, node: Object) -> dict[str, int]:
-        """Return the number of replicas per card of each resource of a node that is shared by time."""
-        labels = labels_of(node)
-        found: dict[str, int] = {}
+    def turns(self, node: Object) -> dict[str, float]:
+        """Return the number of replicas per card of each resource of a node that is shared by time. A MIG profile of
+        which the node's cards have fewer slices than others has a fraction of one.
+        """
+        labels, gpu_type = labels_of(node), self.model_of(node)
+        found: dict[str, float] = {}
         for label, value in labels.items():
             name = label.removesuffix(".replicas")
             if name == label or not value.isdecimal() or not 1 < int(value[:9]) <= _MOST_TURNS:
                 continue
             found |= {resource: int(value) for resource in (name, name + _SHARED) if self._is_relevant(resource)}
+        for name in (node.get("status") or {}).get("capacity") or {}:
+            profile = profile_of(name.removesuffix(_SHARED))
+            if profile is not None and (own := card_slices(profile, gpu_type)) != (others := card_slices(profile)):
+                found[name] = found.get(name, 1) * own / others
         return found
 
     def model_of(self, node: Object) -> str:
@@ -209,7 +215,7 @@ class GpuWeights:
     @staticmethod
     def _instance(name: str) -> float:
         instance = _INSTANCE.fullmatch(name.removesuffix(_SHARED))
-        return int(instance[1]) / _SLICES if instance else 1.0
+        return int(instance[1]) / card_slices(profile_of(name.removesuffix(_SHARED)) or "") if instance else 1.0
 
     def _cards(self, node: Object, how: CardShare) -> int:
         value = labels_of(node).get(_CARDS, "") if how.number.startswith(_NVIDIA) else ""

@@ -81,7 +81,7 @@ class NodeFacts(NamedTuple):
     allocatable: float
     capacity: float
     units_per_card: Mapping[str, float]
-    resource_turns: Mapping[str, int]
+    resource_turns: Mapping[str, float]
     state: CapacityState
     created: float
     ready_changed: float | None

@@ -39,8 +39,8 @@ class OpenQuotas:
         self._known_until = known_until
         self._listed: set[str] = set()
         self._quotas: dict[str, dict[str, QuotaFacts]] = {}
-        self._nodes: dict[str, Mapping[str, int]] = {}
-        self._turns: dict[str, int] = {}
+        self._nodes: dict[str, Mapping[str, float]] = {}
+        self._turns: dict[str, float] = {}
         self._open: dict[str, GpuQuota] = {}
         self._ended: dict[str, float] = {}
         self._changed: dict[tuple[str, float], GpuQuota] = {}
@@ -103,11 +103,11 @@ class OpenQuotas:
         for namespace in sorted(self._quotas):
             self._renew(namespace, at, None)
 
-    def _fewest(self) -> dict[str, int]:
+    def _fewest(self) -> dict[str, float]:
         """Return the lowest number of replicas per card of each resource; the last known one if no node has the
         resource now.
         """
-        found: dict[str, int] = {}
+        found: dict[str, float] = {}
         for offered in self._nodes.values():
             for name, turns in offered.items():
                 found[name] = min(turns, found.get(name, turns))
