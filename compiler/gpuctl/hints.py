@@ -22,6 +22,7 @@ class Surface(Enum):
 
 
 _process = Surface.COMMAND_LINE
+_target_options = ""
 _request: ContextVar[Surface | None] = ContextVar("surface", default=None)
 
 
@@ -41,6 +42,22 @@ def set_request_surface(value: Surface) -> None:
     _request.set(value)
 
 
+def set_target_options(text: str) -> None:
+    """Set the options with which the commands in this process's texts select its cluster or service."""
+    global _target_options
+    _target_options = text
+
+
+def command_line(*words: str, file: str = "") -> str:
+    """Return a gpuctl command in backquotes that acts on the cluster or service of this process.
+
+    :param file: file that receives the output.
+    """
+    options = _target_options if surface() is Surface.COMMAND_LINE else ""
+    parts = ("gpuctl", *words, options, f"> {file}" if file else "")
+    return f"`{' '.join(filter(None, parts))}`"
+
+
 class JobHint(NamedTuple):
     """A command for a job. Without ``job`` it refers to the job that the text is about."""
 
@@ -57,9 +74,8 @@ class JobHint(NamedTuple):
             query += [(name, value or "true") for name, value in self.options]
             text = "&".join(f"{name}={value}" for name, value in query)
             return f"`{method} /jobs/{self.job or '{jobId}'}{below}{'?' if text else ''}{text}`"
-        parts = [f"gpuctl {words}", self.job, f"-n {self.namespace}" if self.namespace else ""]
-        parts += [f"--{name} {value}".rstrip() for name, value in self.options]
-        return f"`{' '.join(filter(None, parts))}`"
+        options = [f"--{name} {value}".rstrip() for name, value in self.options]
+        return command_line(words, self.job, f"-n {self.namespace}" if self.namespace else "", *options)
 
 
 JOB_ACTIONS: dict[str, tuple[str, str, str]] = {
@@ -83,7 +99,7 @@ class ListHint(NamedTuple):
     resource: str
 
     def __str__(self) -> str:
-        return f"`GET /{self.resource}`" if surface() is Surface.REST else f"`gpuctl get {self.resource}`"
+        return f"`GET /{self.resource}`" if surface() is Surface.REST else command_line("get", self.resource)
 
 
 class NodeLabelsHint(NamedTuple):
@@ -92,7 +108,8 @@ class NodeLabelsHint(NamedTuple):
     node: str
 
     def __str__(self) -> str:
-        return f"`GET /nodes/{self.node}/labels`" if surface() is Surface.REST else f"`gpuctl get labels {self.node}`"
+        is_rest = surface() is Surface.REST
+        return f"`GET /nodes/{self.node}/labels`" if is_rest else command_line("get labels", self.node)
 
 
 class RecoverHint(NamedTuple):
@@ -103,7 +120,7 @@ class RecoverHint(NamedTuple):
     def __str__(self) -> str:
         if surface() is Surface.REST:
             return f"`POST /recoveries{'?namespace=' if self.namespace else ''}{self.namespace}`"
-        return f"`gpuctl recover{' -n ' if self.namespace else ''}{self.namespace}`"
+        return command_line("recover", f"-n {self.namespace}" if self.namespace else "")
 
 
 class RevisionHint(NamedTuple):
@@ -116,7 +133,8 @@ class RevisionHint(NamedTuple):
     def __str__(self) -> str:
         if surface() is Surface.REST:
             return f"`GET /jobs/{self.job}/history/{self.revision}?namespace={self.namespace}`"
-        return f"`gpuctl history {self.job} -n {self.namespace} --revision {self.revision} > old.yaml`"
+        words = f"history {self.job} -n {self.namespace} --revision {self.revision}"
+        return command_line(words, file="old.yaml")
 
 
 class NextStep(NamedTuple):

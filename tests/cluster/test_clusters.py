@@ -419,7 +419,8 @@ def test_ctrl_c_finishes_started_steps_and_skips_other_clusters(pair: Pair, star
     # The step that runs in parallel with the deletion may have finished by then.
     assert re.search(r"\ncluster staging: interrupted: 1 replaced, .*[12] not run", said), said
     assert "\ncluster prod: not run, nothing was changed\n" in said
-    assert "`gpuctl recover" not in said.rpartition("interrupt again to leave them to `gpuctl recover`")[2]
+    left = "interrupt again to leave them to `gpuctl recover --cluster=staging`"
+    assert "`gpuctl recover" not in said.rpartition(left)[2]
     assert not place.get("Job", "a")["spec"]["template"]["spec"]["containers"][0]["image"].endswith("v2")
     pair.proxy.reset()
     assert "cluster prod: 1 replaced" in place.gpuctl("apply", "-f", new, *TURNED, "--yes").err

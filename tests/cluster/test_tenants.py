@@ -252,7 +252,8 @@ def test_unreadable_namespaces_are_noted_once(place: Place, become: Become) -> N
     refused = place.anywhere("delete", "job", "nothing", "--kubeconfig", str(own), code=1).err
     assert refused == (
         f"error: there is no job nothing in namespace {place.namespace}\n"
-        "  = `gpuctl get jobs` lists the existing ones; another namespace can be named with -n NAMESPACE\n"
+        f"  = `gpuctl get jobs --kubeconfig={own}` lists the existing ones; another namespace can be named with "
+        "-n NAMESPACE\n"
     )
     none = place.anywhere("get", "jobs", "--status", "failed", "--kubeconfig", str(own)).err
     assert f"No matching jobs in namespace {place.namespace}." in none

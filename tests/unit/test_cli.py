@@ -230,6 +230,7 @@ def test_unknown_command_gets_advice(typed: str, advice: str, gpuctl: Cli) -> No
         (("get", "qwen"), "gpuctl get jobs qwen"),
         (("query", "qwen"), "gpuctl query jobs qwen"),
         (("delete", "qwen"), "gpuctl delete job qwen"),
+        (("delete", "qwen", "--context=other"), "gpuctl delete job qwen --context=other"),
     ],
 )
 def test_job_name_in_place_of_a_kind_gets_advice(typed: tuple[str, str], advised: str, gpuctl: Cli) -> None:

@@ -24,6 +24,7 @@ from gpuctl.hints import (
     RevisionHint,
     Surface,
     set_request_surface,
+    set_target_options,
 )
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.credentials import Credential, StaticCredential
@@ -115,6 +116,20 @@ def test_hint_renders_as_a_command(hint: Any, command: str, request_line: str) -
 @pytest.mark.parametrize(("hint", "command", "request_line"), RENDERED_HINTS)
 def test_hint_renders_as_a_request_in_rest(rest_surface: None, hint: Any, command: str, request_line: str) -> None:
     assert f"{hint}" == request_line
+
+
+@pytest.mark.parametrize(("hint", "command", "request_line"), RENDERED_HINTS)
+def test_command_of_a_hint_acts_on_the_same_cluster(hint: Any, command: str, request_line: str) -> None:
+    set_target_options("--context=other")
+    try:
+        main, file, name = command.strip("`").partition(" > ")
+        assert f"{hint}" == f"`{main} --context=other{file}{name}`"
+        # A service does not know the options of its callers.
+        set_request_surface(Surface.SERVICE_COMMAND_LINE)
+        assert f"{hint}" == command
+    finally:
+        set_target_options("")
+        set_request_surface(Surface.COMMAND_LINE)
 
 
 def test_every_hint_class_is_covered() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import click
 
 from gpuctl.frontend.platform_file import find_platform
+from gpuctl.hints import set_target_options
 
 _CLUSTER = f"{__name__}--cluster"
 _SERVER = f"{__name__}--server"
@@ -71,17 +72,14 @@ def platform_files() -> list[str]:
 
 
 def set_current_cluster(name: str) -> None:
-    """Store the name of the cluster that the command currently changes, if it changes several."""
+    """Store the name of the cluster that the command currently works on, if it works on several."""
     click.get_current_context().find_root().meta[_CURRENT] = name
+    note_target()
 
 
-def with_recover_options(text: str) -> str:
-    """Return a text whose `gpuctl recover` commands name the current cluster."""
-    if "`gpuctl recover" not in text or not (
-        stated_clusters() or _CURRENT in click.get_current_context().find_root().meta
-    ):
-        return text
-    return text.replace("`gpuctl recover", f"`{recover_command()}")
+def note_target() -> None:
+    """Let the commands in messages have the options that select the current command's cluster or service."""
+    set_target_options(shlex.join(_target_options()))
 
 
 def recover_command(name: str | None = None) -> str:
@@ -97,16 +95,19 @@ def command_here(*words: str, cluster: str | None = None) -> str:
 
     :param cluster: the cluster; default: the current one.
     """
+    return shlex.join(["gpuctl", *words, *_target_options(cluster)])
+
+
+def _target_options(cluster: str | None = None) -> list[str]:
     given = click.get_current_context().params
     current = click.get_current_context().find_root().meta.get(_CURRENT)
     name = cluster or current or next(iter(stated_clusters()), None)
-    line = ["gpuctl", *words]
-    line += [f"--{option}={given[option]}" for option in ("kubeconfig", "context") if given.get(option)]
-    line += [f"--server={server}" for server in (stated_server(),) if server]
+    options = [f"--{option}={given[option]}" for option in ("kubeconfig", "context") if given.get(option)]
+    options += [f"--server={server}" for server in (stated_server(),) if server]
     if name is not None:
-        line.append(f"--cluster={name}")
+        options.append(f"--cluster={name}")
     files = platform_files() if given.get("platform") or name is not None else []
     here = find_platform(".")
     if files and (here is None or os.path.realpath(files[0]) != os.path.realpath(here)):
-        line.append(f"--platform={files[0]}")
-    return " ".join(map(shlex.quote, line))
+        options.append(f"--platform={files[0]}")
+    return options

@@ -22,6 +22,7 @@ from gpuctl.cli.options.option_hints import GroupWithOptionHints
 from gpuctl.cli.options.server_option import server_option
 from gpuctl.cli.overview import COMMANDS, OVERVIEW
 from gpuctl.cli.unknown_commands import COMMAND_HINTS
+from gpuctl.hints import set_target_options
 from gpuctl.release import __version__
 
 SUCCESS, FAILURE = 0, 1
@@ -146,6 +147,8 @@ def run(arguments: Sequence[str]) -> int:
         if debug:
             raise
         return _report_bug(error)
+    finally:
+        set_target_options("")
 
 
 def _terminal(stream: io.TextIOWrapper) -> io.TextIOWrapper:

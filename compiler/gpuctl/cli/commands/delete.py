@@ -25,6 +25,7 @@ from gpuctl.cli.options.platform_option import platform_settings
 from gpuctl.cli.options.reading_options import ReadingOptions, reject_platform
 from gpuctl.cli.options.sweep_option import sweep_option
 from gpuctl.cli.output.plan_results import finish
+from gpuctl.hints import JobHint
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.usecases.changes.deleting import delete_documents, delete_jobs
 from gpuctl.usecases.changes.deletion_by_name import delete_namespaces, delete_pools, delete_quotas
@@ -111,7 +112,7 @@ def command(
     for argument in arguments:
         if re.fullmatch(r"[a-z0-9][a-z0-9-]*", argument) and not os.path.exists(argument):
             raise click.UsageError(
-                f"There is no file `{argument}`. If `{argument}` is a job: `gpuctl delete job {argument}`."
+                f"There is no file `{argument}`. If `{argument}` is a job: {JobHint('delete', argument)}."
             )
     inputs = [*filenames, *arguments]
     require_inputs(inputs, "gpuctl delete -f training.yaml")

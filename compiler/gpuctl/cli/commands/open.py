@@ -14,6 +14,7 @@ from gpuctl.cli.options.document_options import job_namespace_option
 from gpuctl.cli.options.local_port import forward_port
 from gpuctl.cli.options.reading_options import ReadingOptions, kubeconfig_reading_options, open_context
 from gpuctl.cli.output.change_results import show_paused
+from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.reading.jobs.job_lookup import find_job
@@ -54,8 +55,8 @@ def command(
             for outcome in wait_for_jobs(read_context, [name], "ready", None, progress.wait):
                 progress.clear()
                 if not outcome.met:
-                    where = f"{job.identity.name} -n {job.identity.namespace}"
-                    raise NotPossible(outcome.message, f"`gpuctl why {where}` shows the cause")
+                    why = JobHint("why", job.identity.name, job.identity.namespace)
+                    raise NotPossible(outcome.message, f"{why} shows the cause")
             choice = choose_pod(read_context, name, ready=True)
             for line in _tokens(choice.pod, job.identity.namespace):
                 click.echo(line, err=True)

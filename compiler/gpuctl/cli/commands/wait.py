@@ -14,6 +14,7 @@ from gpuctl.cli.options.duration_values import read_timeout
 from gpuctl.cli.options.named_jobs import named_jobs
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.options.sweep_option import sweep_option
+from gpuctl.hints import JobHint
 from gpuctl.usecases.queries.job_queries import wait_for_jobs
 
 
@@ -71,8 +72,8 @@ def command(
                     click.echo(f"error: {outcome.message}", err=True)
                     # No hint for a running job, which has no problem to explain.
                     if outcome.identity and outcome.status and outcome.status.word != "Running":
-                        where = f"{outcome.identity.name} -n {outcome.identity.namespace}"
-                        click.echo(f"  = `gpuctl why {where}` shows the cause", err=True)
+                        why = JobHint("why", outcome.identity.name, outcome.identity.namespace)
+                        click.echo(f"  = {why} shows the cause", err=True)
     except KeyboardInterrupt:
         progress.clear()
         return 130

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from gpuctl.api.error_meanings import UNDETERMINED, failure_value, meaning_of
-from gpuctl.cli.command_target import stated_clusters
+from gpuctl.cli.command_target import note_target, stated_clusters
 from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.cluster_choice import (
     check_known_cluster,
@@ -67,9 +67,14 @@ def _impersonating(name: str, metavar: str, text: str, *, multiple: bool = False
     )
 
 
+def _connection(kubeconfig: str | None = None, context: str | None = None) -> ConnectionOptions:
+    note_target()
+    return ConnectionOptions(kubeconfig, context)
+
+
 kubeconfig_options = bound(
     "connection",
-    ConnectionOptions,
+    _connection,
     click.option(
         "--kubeconfig",
         cls=ConnectionOption,

@@ -126,6 +126,7 @@ class MultiClusterChange:
         raise (RefusedFailure if can_ask else UndeterminedFailure)(f"{said}\n  = no cluster was changed")
 
     def _opened(self, name: str) -> Session:
+        set_current_cluster(name)
         session = open_named_cluster(name, self.invocation.connection, changes=True)
         self._sessions.append(session)
         return session

@@ -10,7 +10,7 @@ import click
 from gpuctl.api.cluster_answers import clusters_value
 from gpuctl.apply.plan.cluster_plan import ClusterPlan
 from gpuctl.apply.run.wait_running import NotRunning
-from gpuctl.cli.command_target import recover_command, with_recover_options
+from gpuctl.cli.command_target import recover_command
 from gpuctl.cli.output import plan_lines as printer
 from gpuctl.cli.output.plan_results import show_difference, show_plan, show_result
 from gpuctl.cli.output.printing import show_value
@@ -58,7 +58,7 @@ def show_cluster_differences(plans: Sequence[ClusterPlan], keys: dict[str, Recor
 def show_obstacles(item: ClusterPlan) -> None:
     """Print to standard error why a cluster cannot be changed."""
     for obstacle in item.obstacles:
-        click.echo(f"error: cluster {item.name}: {with_recover_options(obstacle)}", err=True)
+        click.echo(f"error: cluster {item.name}: {obstacle}", err=True)
     if item.error is not None and item.error.hint:
         click.echo(f"  = {item.error.hint}", err=True)
 

@@ -9,7 +9,7 @@ import click
 
 from gpuctl.api.plan_answers import FAILED, plan_value, result_code
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.cli.command_target import recover_command, with_recover_options
+from gpuctl.cli.command_target import recover_command
 from gpuctl.cli.output import plan_lines as printer
 from gpuctl.cli.output.markdown import fold
 from gpuctl.cli.output.printing import show_next_steps, show_value
@@ -24,7 +24,7 @@ def show_step(step: Step) -> None:
         return
     # A closed pipe (`| head`) must not stop a plan half way; the exit code reports it.
     with contextlib.suppress(OSError, ValueError):
-        click.echo(with_recover_options(printer.result_line(step, coloured=is_coloured())))
+        click.echo(printer.result_line(step, coloured=is_coloured()))
 
 
 def show_plan(plan: Plan, dry_run: str, *, as_json: bool) -> None:
@@ -110,7 +110,7 @@ def show_result(plan: Plan, *, as_json: bool, cluster: str | None = None) -> Non
         click.echo(f"error: {said}", err=True)
         if plan.outage and not as_json:
             for error in dict.fromkeys(step.error for step in failed if step.error):
-                click.echo(f"error: {with_recover_options(error)}", err=True)
+                click.echo(f"error: {error}", err=True)
         if plan.unfinished:
             click.echo(
                 f"Unfinished changes are recorded: `{recover_command(cluster)}`, or the next apply, finishes them.",

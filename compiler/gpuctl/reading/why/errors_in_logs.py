@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from gpuctl.hints import command_line
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.pod_specs import containers_of
@@ -74,7 +75,8 @@ def _kv_cache(error: _Error) -> _Answer:
 def _unsupported(error: _Error) -> _Answer:
     fix = say(
         "use an image whose PyTorch or CUDA is built for this GPU (a newer one for newer GPUs), or another "
-        "`resources.gpu-type`: `gpuctl get gpu-types` shows what there is"
+        "`resources.gpu-type`: {command} shows what there is",
+        command=command_line("get gpu-types"),
     )
     node = error.end.node
     return say("the program has no code for the GPU of {node}", node=node), fix, {"node": node}

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
+from gpuctl.hints import command_line
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.sentences import Sentence, clauses, say
 from gpuctl.language.spelling import nearest
@@ -34,7 +35,7 @@ def pool(pending: PendingPods) -> Finding | None:
     if meant is not None:
         fix = say("did you mean `resources.pool: {pool}`?", pool=meant)
         return pending.finding("unknown-pool", message, {**numbers, "didYouMean": meant}, fix)
-    fix = say("use another `resources.pool`: `gpuctl get pools` shows them")
+    fix = say("use another `resources.pool`: {pools} shows them", pools=command_line("get pools"))
     free = [
         node_info
         for node_info in pending.node_infos
@@ -43,10 +44,9 @@ def pool(pending: PendingPods) -> Finding | None:
     if free:
         label = f"{pending.evidence.keys.pool}={pending.pool}"
         fix = say(
-            "{fix}; or put a node of no pool into it: `gpuctl label node {node} {label}`",
+            "{fix}; or put a node of no pool into it: {command}",
             fix=fix,
-            node=free[0].node.name,
-            label=label,
+            command=command_line("label node", free[0].node.name, label),
         )
     return pending.finding("unknown-pool", message, numbers, fix)
 
@@ -79,7 +79,8 @@ def _other_labels(pending: PendingPods) -> Finding:
         else say("what its node affinity asks for")
     )
     message = say("{prefix}no node of {where} has {which}", prefix=pending.prefix, where=pending.where, which=which)
-    fix = say("`gpuctl get labels` shows what the nodes have; change the selector, or label nodes")
+    shown = command_line("get labels")
+    fix = say("{command} shows what the nodes have; change the selector, or label nodes", command=shown)
     return pending.finding("node-selector", message, _numbers(pending), fix)
 
 
@@ -175,11 +176,13 @@ def _type_to_ask_for(gpus: PlatformGpus, key: str, wanted: str, holders: Sequenc
     offered = (alike or labelled).most_common(1)
     fix = Sentence("".join(f"`resources.gpu-type: {name}`" for name, _ in offered))
     if untyped:
-        label = f"{key}={wanted}"
-        way = say("label the nodes that have it: `gpuctl label node {node} {label}`", node=untyped[0], label=label)
+        way = say(
+            "label the nodes that have it: {command}", command=command_line("label node", untyped[0], f"{key}={wanted}")
+        )
         fix = say("{fix}, or {way}", fix=fix, way=way) if offered else way
     elif not offered:
-        fix = say("another `resources.gpu-type`: `gpuctl get gpu-types` shows what nodes have")
+        shown = command_line("get gpu-types")
+        fix = say("another `resources.gpu-type`: {command} shows what nodes have", command=shown)
     return fix
 
 

@@ -13,6 +13,7 @@ from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.scheduler.cluster_state import initial_state
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
 from gpuctl.capacity.scheduler.scheduling import ROOM, nodes_that_pass
+from gpuctl.hints import command_line
 from gpuctl.language.mig_profiles import KNOWN_PROFILES, resource_of
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import labels_of
@@ -186,19 +187,24 @@ def _fix(
             vendor=other[0],
             resource=other[1],
         )
+    pools = command_line("get pools")
     if not most and is_device_class(resource):
         return say(
-            "use another `resources.pool`, or let a driver offer devices of {resource} there: `gpuctl get pools`",
+            "use another `resources.pool`, or let a driver offer devices of {resource} there: {pools}",
             resource=resource,
+            pools=pools,
         )
     if not most:
         return say(
-            "use another `resources.pool`, or let a device plugin offer {resource} there: `gpuctl get pools`",
+            "use another `resources.pool`, or let a device plugin offer {resource} there: {pools}",
             resource=resource,
+            pools=pools,
         )
     if most < need:
         return say("ask for at most {amount} per pod", amount=pending.units(resource, most))
-    return say("wait for other jobs, add nodes, or use another `resources.pool`: `gpuctl get pools` shows what is free")
+    return say(
+        "wait for other jobs, add nodes, or use another `resources.pool`: {pools} shows what is free", pools=pools
+    )
 
 
 def _over_nodes(pending: PendingPods, need: int, most: int) -> Sentence:

@@ -11,6 +11,7 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.prerequisites import Prerequisite
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof
+from gpuctl.reading.why.stopped_jobs import command
 
 
 def waiting(evidence: Evidence) -> Finding | None:
@@ -45,10 +46,10 @@ def waiting(evidence: Evidence) -> Finding | None:
         message = say("its prerequisites are met, and it has not been started yet")
         fix = say("wait a moment if the service runs; otherwise apply its document with --wait")
         return Finding("waiting-for-jobs", message, numbers, fix, told)
-    known = {"name": left[0].name, "namespace": job.identity.namespace}
-    fix = say("`gpuctl why {name} -n {namespace}` shows what that job does", **known)
+    fix = say("{why} shows what that job does", why=command("why", evidence, job=left[0].name))
     if left[0].is_sweep:
-        fix = say("`gpuctl get jobs --sweep {name} -n {namespace}` lists the jobs of that sweep", **known)
+        jobs = command("get jobs --sweep", evidence, job=left[0].name)
+        fix = say("{jobs} lists the jobs of that sweep", jobs=jobs)
     met = {"met": len(states) - len(left), "total": len(states)}
     message = say(
         "it waits for {names:few}{others}",
@@ -65,43 +66,38 @@ def _as_json(one: Prerequisite) -> dict[str, Any]:
 
 
 def _how_to_create(one: Prerequisite, evidence: Evidence) -> Sentence:
-    where = evidence.job.identity.namespace
     if one.absent_jobs:
         return say(
-            "apply the document of {name} again, or `gpuctl rerun {job} -n {namespace}` if a ttl or a user has removed "
-            "it; otherwise remove the name from `job.after` and apply again",
+            "apply the document of {name} again, or {rerun} if a ttl or a user has removed it; otherwise remove the "
+            "name from `job.after` and apply again",
             name=one.name,
-            job=one.absent_jobs[0],
-            namespace=where,
+            rerun=command("rerun", evidence, job=one.absent_jobs[0]),
         )
     return say(
-        "`gpuctl rerun {name} -n {namespace}` or apply its document; otherwise remove the name from `job.after` and "
-        "apply again",
-        name=one.name,
-        namespace=where,
+        "{rerun} or apply its document; otherwise remove the name from `job.after` and apply again",
+        rerun=command("rerun", evidence, job=one.name),
     )
 
 
 def _how_to_meet(one: Prerequisite, evidence: Evidence) -> Sentence:
-    known = {"name": one.name, "namespace": evidence.job.identity.namespace}
     if one.failed_jobs:
         return say(
-            "`gpuctl why {job} -n {namespace}` shows why; `gpuctl rerun --sweep {name} --failed -n {namespace}` runs "
-            "its failed jobs again; or write `{name}: any` in `job.after` and apply again",
-            job=one.failed_jobs[0],
-            **known,
+            "{why} shows why; {rerun} runs its failed jobs again; or write `{name}: any` in `job.after` and apply "
+            "again",
+            why=command("why", evidence, job=one.failed_jobs[0]),
+            rerun=command("rerun --sweep", evidence, "--failed", job=one.name),
+            name=one.name,
         )
     if one.outcome == "failed":
         return say(
-            "`gpuctl why {name} -n {namespace}` shows why; `gpuctl rerun {name} -n {namespace}` runs it again; or "
-            "write `{name}: any` in `job.after` and apply again",
-            **known,
+            "{why} shows why; {rerun} runs it again; or write `{name}: any` in `job.after` and apply again",
+            why=command("why", evidence, job=one.name),
+            rerun=command("rerun", evidence, job=one.name),
+            name=one.name,
         )
     return say(
-        "it waits for a failure: `gpuctl delete job {job} -n {namespace}`, or remove the name from `job.after` and "
-        "apply again",
-        job=evidence.job.identity.name,
-        namespace=known["namespace"],
+        "it waits for a failure: {delete}, or remove the name from `job.after` and apply again",
+        delete=command("delete job", evidence),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl.hints import JobHint
+from gpuctl.hints import JobHint, command_line
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.array_jobs import array_progress, is_array
@@ -22,10 +22,10 @@ from gpuctl.reading.why.finding import Finding, Proof
 _OWN_FINALIZERS = ("foregroundDeletion", "orphan", "kubernetes", "batch.kubernetes.io/job-tracking")
 
 
-def command(verb: str, evidence: Evidence, *flags: str) -> Sentence:
-    """Return a command about the job in backquotes."""
+def command(verb: str, evidence: Evidence, *flags: str, job: str = "") -> Sentence:
+    """Return a command in backquotes about the job, or another one of its namespace."""
     identity = evidence.job.identity
-    return Sentence("`" + " ".join((f"gpuctl {verb} {identity.name} -n {identity.namespace}", *flags)) + "`")
+    return Sentence(command_line(verb, job or identity.name, f"-n {identity.namespace}", *flags))
 
 
 def how_to_run_again(evidence: Evidence) -> Sentence:

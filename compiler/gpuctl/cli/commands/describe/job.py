@@ -26,6 +26,7 @@ from gpuctl.cli.output.table import detail_lines
 from gpuctl.cli.output.terminal import terminal_width
 from gpuctl.cli.output.usage_amounts import coverage_percent, gpu_hours, percent
 from gpuctl.cli.output.usage_lines import use_over_time
+from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.masking import redact
 from gpuctl.objects.durations import rough_duration
@@ -180,7 +181,7 @@ def _runs(schedule: JobSchedule) -> list[list[str]]:
 def _why(job: DescribedJob) -> Iterator[str]:
     if job.why is None:
         return
-    more = f"`gpuctl why {job.name} -n {job.namespace}` shows the evidence"
+    more = f"{JobHint('why', job.name, job.namespace)} shows the evidence"
     width = terminal_width()
     fix = [f"fix: {job.why.fix}"] if job.why.fix else []
     yield from section("", [redact(job.why.message), *fix, more], None if width is None else width - 2, indent=0)

@@ -23,6 +23,7 @@ from gpuctl.cli.options.reading_options import (
 from gpuctl.cli.options.sweep_option import sweep_option
 from gpuctl.cli.output.printing import show_rows, show_value, shown_table
 from gpuctl.cli.output.table import Table
+from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.not_found import suggestion
 from gpuctl.language.kinds import WORKLOADS
@@ -171,8 +172,8 @@ def _list(read_context: ReadContext, query: JobQuery, output_form: JobTableOptio
     elif sys.stdout.isatty() and output_form.output != "name":
         click.echo(_footer(read_context, listing.jobs), err=True)
         if listing.stuck is not None:
-            name, namespace = listing.stuck.name, listing.stuck.namespace
-            click.echo(f"`gpuctl why {name} -n {namespace}` shows why it does not run", err=True)
+            why = JobHint("why", listing.stuck.name, listing.stuck.namespace)
+            click.echo(f"{why} shows why it does not run", err=True)
     return 0
 
 

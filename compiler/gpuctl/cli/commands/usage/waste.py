@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gpuctl.api.usage_answers import HeldIdleWorkload, IdleGpuList
+from gpuctl.cli.command_target import command_here
 from gpuctl.cli.commands.usage.usage_options import (
     RowFormat,
     TimeOptions,
@@ -139,7 +140,7 @@ def _show(waste: IdleGpuReport, row_format: RowFormat) -> None:
 
 def pause_line(item: IdleHolder) -> str:
     """Return the command that frees the GPUs; "" if gpuctl cannot pause the workload."""
-    return f"gpuctl pause {item.pause} -n {item.holder.namespace}" if item.pause else ""
+    return command_here("pause", item.pause, "-n", item.holder.namespace) if item.pause else ""
 
 
 def _print_notes(waste: IdleGpuReport, row_format: RowFormat, when: str) -> None:
