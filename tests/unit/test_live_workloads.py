@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.plan.lost_work import running_description
+from gpuctl.apply.run import lease as leases
+from gpuctl.apply.run.interrupts import Interrupts
 from gpuctl.kube import process_identity
+from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import QUEUE_LABEL
+from gpuctl.objects.api_resources import QUEUE_LABEL, Key
 from gpuctl.objects.ownership_metadata import PART_OF, records
 from gpuctl.objects.queueing import is_held
 from gpuctl.objects.recreated_objects import carried_over, recreatable, restorable
@@ -19,6 +22,7 @@ from gpuctl.objects.timestamps import age
 from gpuctl.objects.workload_state import end_state, is_pod_of, pods_of_each
 
 KEYS = records(Settings())
+FORBIDDEN = ApiError(403, "Forbidden", 'x "a" is forbidden: User "dora" cannot update resource "x" in API group ""')
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 SERVER_METADATA = {
     "uid": "u",
@@ -197,6 +201,31 @@ def test_pods_of_workloads_with_similar_names_are_distinguished() -> None:
     assert of(pod_owned_by("Job", "train-node", "of-train-node")) == [("Job", "train-node")]
     assert of(pod_owned_by("Job", "train-other")) == []
     assert of({"metadata": {}}) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            ConnectionFailed("no answer"),
+            "whether this run still holds its lease, not renewed for 60 s, is unknown: no answer",
+        ),
+        (FORBIDDEN, None),
+    ],
+)
+def test_lease_that_cannot_be_renewed_is_not_presumed_held(error: ClusterError, reason: str | None) -> None:
+    """Another run may have taken it over, unless nobody can renew leases here."""
+
+    class Unreachable:
+        def replace(self, body: Any) -> Any:
+            raise error
+
+    unreachable: Any = Unreachable()
+    held = leases.Leases(unreachable, Interrupts())
+    assert held.check() is None
+    held._held = {Key("Lease", "team", leases.NAMESPACE_LEASE): {"metadata": {}, "spec": {}}}
+    held._renewed -= 60
+    assert held.check() == reason
 
 
 def test_lease_holder_is_dead_if_its_process_ended() -> None:

@@ -93,11 +93,20 @@ class Leases:
     def check(self) -> str | None:
         """Return why no new step may start; None while all leases are held.
 
-        Another run may have taken over the leases of a process that was stopped or disconnected for a while.
+        Another run may have taken over the leases of a process that was stopped or disconnected for a while. Without
+        the right to renew them, concurrent runs are not prevented.
         """
-        if self._held and time.monotonic() - self._renewed >= DURATION:
-            with contextlib.suppress(ClusterError):
+        late = time.monotonic() - self._renewed
+        if self._held and late >= DURATION:
+            try:
                 self._renew_all()
+            except ClusterError as error:
+                if not (isinstance(error, ApiError) and error.lacks_permission):
+                    return say(
+                        "whether this run still holds its lease, not renewed for {seconds} s, is unknown: {error}",
+                        seconds=f"{late:.0f}",
+                        error=error.message,
+                    )
         return self.lost
 
     def release(self) -> None:
