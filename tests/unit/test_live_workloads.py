@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from gpuctl.apply.plan.admin_deletion import delete_namespaces
 from gpuctl.apply.plan.lost_work import running_description
+from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run import lease as leases
 from gpuctl.apply.run.interrupts import Interrupts
 from gpuctl.kube import process_identity
@@ -226,6 +228,29 @@ def test_lease_that_cannot_be_renewed_is_not_presumed_held(error: ClusterError, 
     held._held = {Key("Lease", "team", leases.NAMESPACE_LEASE): {"metadata": {}, "spec": {}}}
     held._renewed -= 60
     assert held.check() == reason
+
+
+def test_namespaces_deleted_before_a_refusal_are_reported() -> None:
+    class OneIsForbidden:
+        def delete(self, key: Key, uid: str, **options: Any) -> bool:
+            if key.name == "b":
+                raise FORBIDDEN
+            return True
+
+        def get(self, key: Key) -> None:
+            return None
+
+    def plan(*names: str) -> Plan:
+        live = {"kind": "Namespace", "metadata": {"uid": "u"}}
+        return Plan([Step("delete", Key("Namespace", "", name), live=live, method="delete") for name in names])
+
+    session: Any = OneIsForbidden()
+    both, shown = plan("a", "b"), list[str]()
+    delete_namespaces(session, both, 1.0, lambda step: shown.append(step.key.name), lambda text: None)
+    assert [step.result for step in both.steps] == ["done", "failed"]
+    assert sorted(shown) == ["a", "b"]
+    with pytest.raises(ApiError):
+        delete_namespaces(session, plan("b"), 1.0, lambda step: None, lambda text: None)
 
 
 def test_lease_holder_is_dead_if_its_process_ended() -> None:
