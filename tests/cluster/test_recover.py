@@ -147,9 +147,13 @@ def test_job_of_a_later_apply_is_kept_if_that_was_killed_too(place: Place, sessi
     delete_jobs(place, "train")
     place.apply(training(resources={"nodes": nodes}, environment=image("v3")))
     journals.write(session, entries, KEYS)
-    before = place.objects(("Job", "JobSet", "Service"))
+
+    def uids() -> dict[str, str]:
+        return {name: obj["metadata"]["uid"] for name, obj in place.objects(("Job", "JobSet", "Service")).items()}
+
+    before = uids()
     place.gpuctl("recover", "-n", place.namespace, "--yes")
-    assert place.objects(("Job", "JobSet", "Service")) == before
+    assert uids() == before
     assert secrets_of(place) == set()
 
 

@@ -17,10 +17,11 @@ from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run import journal_secrets
 from gpuctl.apply.run.journal_entries import CheckpointNote, InvalidEntry, JournalEntry, decode_entry, encode_entry
 from gpuctl.apply.run.journal_secrets import Journal
+from gpuctl.apply.run.recovery_plan import finished_outcome
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
-from gpuctl.objects.ownership_metadata import records
+from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, records
 
 Object = dict[str, Any]
 
@@ -452,6 +453,16 @@ def test_every_written_form_is_accepted() -> None:
     for old, new in (*forms, (built, job("a")), (built, jobset)):
         entry = JournalEntry(UID.format(1), old, new, "post")
         assert decode_entry(encode_entry(entry), NAMESPACE, KEYS) == entry
+
+
+def test_array_whose_new_run_was_not_started_is_named() -> None:
+    """A killed ``rerun --failed`` leaves it suspended: nothing else would start it."""
+    again = job("a0", annotations={KEYS.hash: "v1", FINISHED_INDEXES: "0-3"})
+    entry = JournalEntry(UID.format(1), job("a0"), again, "post")
+    live = copy.deepcopy(again)
+    live["metadata"]["uid"] = UID.format(2)
+    resume = "the new object exists, suspended; `gpuctl resume a0 -n team-a` starts it"
+    assert finished_outcome(entry, {entry.key: live}, KEYS) == ("new", resume)
 
 
 def test_written_and_accepted_sizes_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,12 +13,12 @@ from gpuctl.apply.run.lease import LeaseObserver, lease_holders
 from gpuctl.apply.run.pod_privileges import privileges
 from gpuctl.apply.run.terminating_namespaces import find_terminating, terminating_message
 from gpuctl.apply.state.live_state import read_objects
-from gpuctl.hints import RecoverHint
+from gpuctl.hints import JobHint, RecoverHint
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import Sentence, clauses, say
 from gpuctl.objects.api_resources import Key, Object, annotations_of, forms_of, labels_of
-from gpuctl.objects.ownership_metadata import Records, is_ours
+from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, Records, is_ours
 
 
 class RecoveryProblem(NamedTuple):
@@ -233,6 +233,10 @@ def finished_outcome(
     if obj is None or obj["metadata"]["uid"] == entry.uid:
         return None
     if entry.new is not None and annotations_of(entry.new).items() <= annotations_of(obj).items():
+        if FINISHED_INDEXES in annotations_of(obj):
+            # An array is created suspended, and started when its status has the finished indexes.
+            resume = JobHint("resume", entry.key.name, entry.key.namespace)
+            return "new", say("the new object exists, suspended; {command} starts it", command=resume)
         return "new", say("the new object exists")
     if annotations_of(entry.old).get(keys.hash) == annotations_of(obj).get(keys.hash):
         return "old", say("had been created again")
