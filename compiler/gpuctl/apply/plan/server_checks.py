@@ -23,6 +23,7 @@ from gpuctl.hints import ADOPT_FIELDS, ADOPT_OBJECT, QUEUE, QUEUE_ANYWAY
 from gpuctl.kube.api_errors import ApiError, Changed
 from gpuctl.kube.kueue import kueue_resources, queue_names
 from gpuctl.kube.session import MANAGER, Session
+from gpuctl.kube.version_conflicts import retried_on_conflict
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import (
     DEFAULT_QUEUE,
@@ -39,7 +40,6 @@ from gpuctl.objects.queueing import queue_of
 
 _VERSIONED = frozenset({"LeaderWorkerSet"})
 """Custom resources that are updated in place. Source: ``apimachinery/pkg/api/validation``, ValidateObjectMetaUpdate."""
-_ATTEMPTS = 5
 
 
 class Right(NamedTuple):
@@ -308,17 +308,14 @@ def _dry_run_put(session: Session, key: Key, desired: Object) -> None:
     if key.kind not in _VERSIONED:
         session.replace(desired, dry_run=True)
         return
-    for _ in range(_ATTEMPTS):
+
+    def send() -> None:
         live = session.get(key)
-        if live is None:
-            return
-        metadata = {**desired["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
-        try:
+        if live is not None:
+            metadata = {**desired["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
             session.replace({**desired, "metadata": metadata}, dry_run=True)
-            return
-        except ApiError as error:
-            if not error.is_conflict:
-                raise
+
+    retried_on_conflict(send)
 
 
 def _is_ours_now(session: Session, key: Key) -> bool:

@@ -176,27 +176,19 @@ class StepWrites:
         After that, a server-side apply removes those that the document does not state, without conflicts.
         """
         assert step.claims is not None
-        for _ in range(_ATTEMPTS):
-            live = self._unchanged(step)
-            if live is None:
-                break
-            claimed = claim(live, step.claims)
-            if not claimed.fields or not live["metadata"].get("managedFields"):
-                return
-            metadata = {key: claimed.live["metadata"][key] for key in ("uid", "resourceVersion", "managedFields")}
-            try:
-                self.session.patch(step.key, {"metadata": metadata})
-                return
-            except ApiError as error:
-                if not error.is_conflict:
-                    raise
-        raise _changed(step)
+        was, claims = step.live, step.claims
+        assert was is not None
 
-    def _unchanged(self, step: Step) -> Object | None:
-        """Return the live object; None if it has changed since the plan was made."""
-        assert step.live is not None
-        live = self.session.get(step.key)
-        return live if live is not None and is_unchanged(step.live, live, self.keys) else None
+        def write() -> None:
+            live = self.session.get(step.key)
+            if live is None or not is_unchanged(was, live, self.keys):
+                raise _changed(step)
+            claimed = claim(live, claims)
+            if claimed.fields and live["metadata"].get("managedFields"):
+                metadata = {key: claimed.live["metadata"][key] for key in ("uid", "resourceVersion", "managedFields")}
+                self.session.patch(step.key, {"metadata": metadata})
+
+        retried_on_conflict(write)
 
     def _untrack(self, step: Step, live: Object) -> Object | None:
         """Remove the marks of a GitOps controller from an object that is taken over, and return it; None without any.
@@ -238,25 +230,22 @@ class StepWrites:
         :param by_users: see :func:`is_unchanged`.
         """
         assert step.desired is not None
-        assert step.live is not None
-        was, wanted = (annotations_of(obj).get(self.keys.hash) for obj in (step.live, step.desired))
-        change = None
-        for _ in range(_ATTEMPTS):
+        planned = step.live
+        assert planned is not None
+        was, wanted = (annotations_of(obj).get(self.keys.hash) for obj in (planned, step.desired))
+
+        def write() -> Object | None:
             live = self.session.get(step.key)
             if live is None:
-                break
-            if not is_unchanged(step.live, live, self.keys, by_users=by_users):
-                if was == wanted or annotations_of(live).get(self.keys.hash) != wanted:
-                    change = change_of(step.live, live, self.keys)
-                    break
-                step.reason = say("another run made the same change")
-                return None
-            try:
+                raise _changed(step)
+            if is_unchanged(planned, live, self.keys, by_users=by_users):
                 return send(live)
-            except ApiError as error:
-                if not error.is_conflict:
-                    raise
-        raise _changed(step, change)
+            if was == wanted or annotations_of(live).get(self.keys.hash) != wanted:
+                raise _changed(step, change_of(planned, live, self.keys))
+            step.reason = say("another run made the same change")
+            return None
+
+        return retried_on_conflict(write)
 
     def create_successor(self, step: Step) -> str:
         """Create the new object in place of the deleted one; if that fails, create the old one again."""
