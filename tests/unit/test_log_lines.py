@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
+from collections.abc import Iterator
 
 import pytest
 
+from gpuctl.cli.commands.logs import LogWriter
+from gpuctl.cli.options.connection_options import ClusterFailure
 from gpuctl.cli.output.log_lines import LinePrinter, strip_controls
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.api_errors import ApiError, ConnectionFailed
 from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.reading.jobs.pod_selection import short_name
 from gpuctl.reading.logs.log_parsing import LONGEST, LogLine, Position, instant, parse
 from gpuctl.reading.logs.log_streams import log_error_text
+from gpuctl.usecases.queries.service_logs import PresentServiceLogs, ServiceBatch, ServiceSource
 
 
 def stamp(number: int, second: int = 0) -> str:
@@ -239,3 +244,25 @@ def test_missing_log_of_an_earlier_run_is_not_a_missing_log(phase: str) -> None:
     pod = {"metadata": {"name": "train-x"}, "spec": {"containers": [{"name": "main"}]}, "status": {"phase": phase}}
     refused = ApiError(400, "BadRequest", 'previous terminated container "main" in pod "train-x" not found')
     assert log_error_text(refused, pod) == "it has not been restarted: there is no run before this one"
+
+
+class CutLogs(PresentServiceLogs):
+    """The logs of a job through a service that fails after the first line."""
+
+    def __init__(self) -> None:
+        self.pods, self.missing, self.problems = {"train-x1"}, [], []
+
+    def batches(self) -> Iterator[ServiceBatch]:
+        yield ServiceBatch(ServiceSource("train-x1", "main"), [LogLine(stamp(1), b"first")])
+        raise ConnectionFailed("the service cannot be reached")
+
+
+def test_json_of_logs_that_are_cut_is_whole_and_names_the_problem(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    writer = LogWriter(Identity("n", "train", "training"), LinePrinter(None), None, as_json=True)
+    with pytest.raises(ClusterFailure, match="the service cannot be reached") as caught:
+        writer.now(CutLogs())
+    assert caught.value.exit_code == 3
+    value = json.loads(capsysbinary.readouterr().out)
+    assert [line["text"] for line in value["logs"]] == ["first"]
+    assert value["lastTimestamp"] == stamp(1)
+    assert value["problems"] == [{"pod": None, "message": "the service cannot be reached"}]

@@ -28,8 +28,8 @@ def log_event(pod: str, container: str, line: LogLine) -> dict[str, Any]:
 
 
 def log_problem(problem: LogProblem) -> dict[str, Any]:
-    """Return why a log, or a part of it, is missing."""
-    return {"pod": problem.pod, "message": problem.message}
+    """Return why a log, or a part of it, is missing; without a pod, why all pods' are."""
+    return {"pod": problem.pod or None, "message": problem.message}
 
 
 def log_end(last: str | None, problems: Iterable[LogProblem]) -> dict[str, Any]:

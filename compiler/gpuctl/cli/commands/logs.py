@@ -15,12 +15,13 @@ import click
 from gpuctl.api.log_answers import log_end
 from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.completion_callbacks import complete_job
-from gpuctl.cli.options.connection_options import Progress, json_option
+from gpuctl.cli.options.connection_options import ClusterFailure, Progress, json_option
 from gpuctl.cli.options.document_options import job_namespace_option
 from gpuctl.cli.options.duration_values import read_duration
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
 from gpuctl.cli.output.log_lines import LinePrinter
 from gpuctl.cli.output.terminal import is_coloured
+from gpuctl.kube.api_errors import ClusterError
 from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
 from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.reading.jobs.pod_selection import short_name
@@ -151,19 +152,31 @@ class LogWriter:
         self._progress = Progress()
 
     def now(self, logs: MergedLogs | PresentServiceLogs) -> int:
-        """Print the present logs. Return the exit code."""
+        """Print the present logs. Return the exit code.
+
+        :raises ClusterError: the logs cannot be read.
+        :raises ClusterFailure: they cannot be read to the end; with JSON the value is complete, and names the problem.
+        """
         self._names = logs.pods
         batches: Iterator[LogBatch | ServiceBatch] = logs.batches()
         # The first batch opens the logs. If that fails, the error is the one value on standard output.
         first = list(islice(batches, 1))
         if self._as_json:
             self._write(b'{"logs": [')
-        for batch in chain(first, batches):
-            self._show(batch)
+        cut: list[LogProblem] = []
+        try:
+            for batch in chain(first, batches):
+                self._show(batch)
+        except ClusterError as error:
+            if not self._as_json:
+                raise
+            cut.append(LogProblem("", error.message))
         if self._as_json:
-            tail = _json(log_end(self._last or None, (*logs.problems, *logs.missing)))
+            tail = _json(log_end(self._last or None, (*logs.problems, *cut, *logs.missing)))
             self._write(b"\n], " + tail[1:] + b"\n")
         sys.stdout.flush()
+        if cut:
+            raise ClusterFailure(cut[0].message)
         for problem in logs.problems:
             self._report(problem)
         for missing in logs.missing:
