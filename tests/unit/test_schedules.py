@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from gpuctl.objects.scheduled_jobs import run_of, with_runs
 from gpuctl.objects.workload_state import pods_of_each
 from gpuctl.reading.jobs.job_objects import group_by_job
 from gpuctl.reading.jobs.job_rows import platform_keys, rows_of_jobs
+from gpuctl.reading.why.waiting_reasons import WaitingReasons
 from support.fit_objects import cluster, job, node
 
 Object = dict[str, Any]
@@ -71,6 +73,31 @@ def test_unfinished_run_has_the_rows_of_its_pods() -> None:
 def test_status_names_the_last_run() -> None:
     (found,) = group_by_job([cron_job(), run("nightly-1", "Failed")], [], KEYS)
     assert found.status(KEYS).reason == "next run at 2028-02-29T02:00:00Z; run nightly-1 failed: Because"
+
+
+class ListedReasons(WaitingReasons):
+    """Reasons from lists that were read: one rejection of a pod, and a quota."""
+
+    def __init__(self, *events: Object) -> None:
+        self._keys, self._settings = KEYS, Settings()
+        self._now = datetime(2026, 11, 27, 2, 5, tzinfo=timezone.utc)
+        self._quotas = {"team": [{"metadata": {"namespace": "team", "name": "few"}}]}
+        self._events = {("team", event["involvedObject"]["name"]): [event] for event in events}
+
+
+def test_reason_of_a_run_whose_pods_are_refused() -> None:
+    said = 'pods "nightly-1-x" is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1'
+    event = {
+        "metadata": {"name": "e", "namespace": "team"},
+        "reason": "FailedCreate",
+        "message": f"Error creating: {said}",
+        "lastTimestamp": "2026-11-27T02:01:00Z",
+        "involvedObject": {"kind": "Job", "namespace": "team", "name": "nightly-1", "uid": "nightly-1"},
+        "source": {"component": "job-controller"},
+    }
+    (found,) = group_by_job([cron_job(), run("nightly-1")], [], KEYS)
+    (reason,) = ListedReasons(event).of([found]).values()
+    assert reason.not_created == "quota few has no room: a pod needs 1 pods, 0 left (1 of 1 used)"
 
 
 def test_run_is_a_job_that_the_cron_job_controls() -> None:

@@ -156,7 +156,7 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
         settings,
         now,
         events=told,
-        snapshot=_snapshot(scope) if any(map(is_unscheduled, pods)) or quotas or admission is not None else None,
+        snapshot=read_snapshot(scope) if any(map(is_unscheduled, pods)) or quotas or admission is not None else None,
         nodes=_nodes(local, job.pods),
         claims=claims,
         device_claims=_device_claims(local, pods),
@@ -201,7 +201,8 @@ def is_unscheduled(pod: Object) -> bool:
     return not (pod.get("spec") or {}).get("nodeName") and not has_ended(pod)
 
 
-def _snapshot(scope: Scope) -> Snapshot | None:
+def read_snapshot(scope: Scope) -> Snapshot | None:
+    """Return the objects that the placement of pods depends on; None, with a note, if they may not be read."""
     try:
         return take_snapshot(scope.session, left_out=frozenset({"kueue"}))
     except ApiError as error:

@@ -7,11 +7,10 @@ from datetime import datetime, timezone
 from functools import cached_property
 from typing import NamedTuple
 
-from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
-from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kueue import waiting_workload
 from gpuctl.kube.scope import Scope
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
@@ -20,7 +19,7 @@ from gpuctl.reading.jobs.event_rows import event_order, of_job
 from gpuctl.reading.jobs.job_objects import Identity, Job, missing_pods, name_prefixes
 from gpuctl.reading.queues.queue_position import KueueLists, read_kueue
 from gpuctl.reading.why import never_fits, scheduling_checks
-from gpuctl.reading.why.evidence import Evidence, SchedulingInput, is_unscheduled
+from gpuctl.reading.why.evidence import Evidence, SchedulingInput, is_unscheduled, read_snapshot
 from gpuctl.reading.why.finding import most_urgent
 from gpuctl.reading.why.pending_pods import group_identical, scheduling_inputs
 
@@ -54,7 +53,8 @@ class WaitingReasons:
         known = scheduling_inputs(snapshot, unplaced) if snapshot is not None else {}
         found = {}
         for job in waiting:
-            evidence = self._evidence(job, snapshot, known)
+            newest = job.of_newest_run()
+            evidence = self._evidence(newest if newest.workload is job.active else job, snapshot, known)
             unmade = most_urgent((never_fits.queued(evidence), never_fits.refused(evidence)))
             unplaced_by = scheduling_checks.unscheduled(evidence)
             whole = most_urgent((unmade, unplaced_by))
@@ -89,7 +89,8 @@ class WaitingReasons:
         )
 
     def _events_of(self, job: Job) -> list[Object]:
-        named = self._events.get((job.identity.namespace, job.identity.object_name), [])
+        assert job.active is not None
+        named = self._events.get((job.identity.namespace, job.active["metadata"]["name"]), [])
         return sorted(of_job(named, job.identity.namespace, job.workload, job.pods), key=event_order)
 
     def _claims_of(self, namespace: str, pods: Iterable[Object]) -> dict[str, Object | None]:
@@ -106,7 +107,7 @@ class WaitingReasons:
     def _events(self) -> Mapping[tuple[str, str], list[Object]]:
         """Return rejection events by namespace and each job name that they may belong to."""
         found: dict[tuple[str, str], list[Object]] = {}
-        why = "why jobs have no pods is not shown"
+        why = say("why jobs have no pods is not shown")
         for event in self._scope.all_if_allowed("Event", fields="reason=FailedCreate", why=why) or []:
             about = event.get("involvedObject") or {}
             for name in name_prefixes(about.get("name") or ""):
@@ -115,7 +116,7 @@ class WaitingReasons:
 
     @cached_property
     def _quotas(self) -> Mapping[str, list[Object]] | None:
-        listed = self._scope.all_if_allowed("ResourceQuota", why="the numbers are taken from the refusal")
+        listed = self._scope.all_if_allowed("ResourceQuota", why=say("the numbers are taken from the refusal"))
         found: dict[str, list[Object]] = {}
         for item in listed or []:
             found.setdefault(item["metadata"]["namespace"], []).append(item)
@@ -123,7 +124,7 @@ class WaitingReasons:
 
     @cached_property
     def _claims(self) -> Mapping[tuple[str, str], Object] | None:
-        listed = self._scope.all_if_allowed("PersistentVolumeClaim", why="whether they exist is unknown")
+        listed = self._scope.all_if_allowed("PersistentVolumeClaim", why=say("whether they exist is unknown"))
         if listed is None:
             return None
         return {(item["metadata"]["namespace"], item["metadata"]["name"]): item for item in listed}
@@ -134,14 +135,7 @@ class WaitingReasons:
 
     @cached_property
     def _snapshot(self) -> Snapshot | None:
-        try:
-            return take_snapshot(self._scope.session, left_out=frozenset({"kueue"}))
-        except ApiError as error:
-            if not error.lacks_permission:
-                raise
-            self._scope.note("nodes and pods of all namespaces may not be read: why pods wait for a node is taken from "
-                             "the scheduler's message")  # fmt: skip
-            return None
+        return read_snapshot(self._scope)
 
 
 def _unplaced(job: Job) -> list[Object]:
