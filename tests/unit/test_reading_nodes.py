@@ -351,7 +351,7 @@ def test_pools_come_from_definitions_and_labels() -> None:
 
 
 def test_damaged_pool_definition_is_still_listed() -> None:
-    for text in ("{", "[]", "nodes: 3", "quota: x"):
+    for text in ("{", "[]", "nodes: 3", "quota: x", "quota: {maxJobs: many, maxGpuPerJob: 1.5}"):
         (found, _) = read_pools(Inventory([], [], [definition("p", text)]), SETTINGS, KEYS)
         assert (found.name, found.missing, found.quota.max_jobs, found.status) == ("p", (), None, "empty")
 

@@ -149,7 +149,9 @@ def _pool(
 ) -> PoolState:
     definition = definition_of(definition_map) if definition_map is not None else {}
     quota, named = definition.get("quota"), definition.get("nodes")
-    limits = quota if isinstance(quota, dict) else {}
+    stated = quota if isinstance(quota, dict) else {}
+    # As in `apply`, a value that is not a number limits nothing: any user of the ConfigMap may have written it.
+    limits = {key: value for key, value in stated.items() if isinstance(value, int)}
     here = {node.name for node in nodes}
     description = None
     if definition_map is not None:
