@@ -373,3 +373,15 @@ def test_pods_of_different_roles_that_wait_for_the_same_are_counted_together() -
     answer = finding_of(replace(evidence, job=job, claims={"corpus": None}))
     assert (answer.cause, answer.numbers["waitingPods"]) == ("claim-missing", 3)
     assert answer.message.startswith("3 pods of 3 wait: there is no PersistentVolumeClaim corpus")
+
+
+def test_words_of_another_scheduler_are_quoted_if_nodes_have_room() -> None:
+    """Volcano holds all pods of a group back for one that does not fit."""
+    evidence = waiting(gpu_nodes(), schedulerName="volcano")
+    said = "pod group is not ready, 2 Pending, 2 minAvailable"
+    (pod,) = evidence.pods
+    for item in pod["status"]["conditions"]:
+        item["message"] = said
+    found = finding_of(evidence)
+    assert found.cause == "unknown"
+    assert found.message == f"the scheduler volcano found no node, though gpu-1 seems to have room now: {said}"

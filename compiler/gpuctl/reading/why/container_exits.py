@@ -46,6 +46,9 @@ def container_exits(pods: Iterable[Object], now: datetime) -> list[ContainerExit
 
 def _of_pod(pod: Object, now: datetime) -> Iterator[ContainerExit]:
     status = pod.get("status") or {}
+    if status.get("phase") == "Succeeded":
+        # Kubelet stops sidecars when the program has ended: their exit codes mean nothing.
+        return
     for field, init in (("initContainerStatuses", True), ("containerStatuses", False)):
         for item in status.get(field) or []:
             end = _end(pod, item, now, init=init)

@@ -96,6 +96,18 @@ class _Crash:
         """Return the pod's volumes."""
         return self.pod["spec"].get("volumes") or []
 
+    @property
+    def is_sidecar(self) -> bool:
+        """Return True for a native sidecar, which kubelet restarts whatever its exit code."""
+        return self.end.init and self.container.get("restartPolicy") == "Always"
+
+    @property
+    def memory_field(self) -> str:
+        """Return the field of the document that sets the container's memory."""
+        if self.end.init:
+            return "sidecars[].resources.memory" if self.is_sidecar else "init[].resources.memory"
+        return "resources.memory" if self.end.container == select_container(self.pod, None) else "podPatch"
+
     def finding(self, cause: str, message: Sentence, fix: Sentence, **numbers: object) -> Finding:
         """Return a finding about the crash; ``again`` is added to the message."""
         whole = Sentence(message + self.again)
@@ -153,6 +165,10 @@ def _diagnose(crash: _Crash) -> Finding:
     if end.code == _TERM:
         fix = say("look for what terminated it: {command} shows the events", command=described)
         return crash.finding("terminated", say("{where} was terminated (SIGTERM)", where=where), fix)
+    if end.code == 0 and crash.is_sidecar:
+        message = say("{where} exits without an error, but a sidecar has to keep running", where=where)
+        fix = say("let its command stay in the foreground, or write it in `init` if it only prepares the program")
+        return crash.finding("application-error", message, fix)
     if end.code == 0:
         message = say("the program in {where} exits without an error, but a service has to keep running", where=where)
         fix = say("let `environment.command` stay in the foreground, or write it as `kind: training`")
@@ -230,17 +246,20 @@ def _out_of_memory(crash: _Crash) -> Finding:
         "killed",
         **names,
     )
-    change = say("set `resources.memory`")
+    field = crash.memory_field
+    change = say("set `{field}`", field=field)
     if text:
         message = say(
             "container {container} of pod {pod} used more than its limit of {limit} memory, and was killed",
             limit=text,
             **names,
         )
-        change = say("raise `resources.memory` above {limit}", limit=text)
+        change = say("raise `{field}` above {limit}", field=field, limit=text)
     shared = any((volume.get("emptyDir") or {}).get("medium") == "Memory" for volume in crash.volumes)
     also = say(" (files in /dev/shm count too)") if shared else ""
-    fix = say("{change}, or use less: smaller batches, fewer data loader workers{also}", change=change, also=also)
+    fix = say("{change}, or use less{also}", change=change, also=also)
+    if field == "resources.memory":
+        fix = say("{change}, or use less: smaller batches, fewer data loader workers{also}", change=change, also=also)
     return crash.finding("out-of-memory", message, fix, limitBytes=int(limit) if limit else None, limit=text)
 
 

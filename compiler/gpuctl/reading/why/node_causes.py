@@ -13,7 +13,7 @@ from gpuctl.reading.jobs.status import one_line
 from gpuctl.reading.why.event_proofs import condition_proof, eviction_proof, known_proofs
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof
-from gpuctl.reading.why.stopped_jobs import command, how_to_run_again
+from gpuctl.reading.why.stopped_jobs import forced_deletion, how_to_run_again
 
 # pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/cm/admission/errors.go, pkg/kubelet/nodeshutdown.
 _REFUSED = frozenset(
@@ -44,7 +44,7 @@ def lost_node(evidence: Evidence) -> Finding | None:
         numbers = {"node": node, "pods": others}
         if live is None:
             message = say("the node {node} of its pod {pod} is gone", node=node, pod=name)
-            fix = say("wait: Kubernetes removes the pod within a minute, and its controller creates another")
+            fix = say("wait: Kubernetes removes the pod within a minute; {again}", again=how_to_run_again(evidence))
             spec = Proof("spec", f"pod/{name}", f"nodeName: {node}")
             return Finding("node-lost", message, numbers, fix, (spec,), name, others)
         ready = find_condition(live, "Ready")
@@ -57,10 +57,10 @@ def lost_node(evidence: Evidence) -> Finding | None:
         if ready.get("status") == "Unknown":
             message = say("the node {node} of its pod {pod} does not answer, for {duration}{why}", **known)
         fix = say(
-            "`kubectl describe node {node}` shows more; {command} deletes the job, although its processes may still "
+            "`kubectl describe node {node}` shows more; {command} does not wait for it, although processes may still "
             "run there",
             node=node,
-            command=command("delete job", evidence, "--force"),
+            command=forced_deletion(evidence, pod),
         )
         told = known_proofs(condition_proof(live, "Ready"), condition_proof(pod, "Ready"))
         return Finding("node-lost", message, numbers, fix, told, name, others)

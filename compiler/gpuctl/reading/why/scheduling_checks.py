@@ -18,7 +18,7 @@ from gpuctl.objects.selectors import taint_text
 from gpuctl.reading.why import node_selection, node_shortage, resource_claims, scheduler_message, volume_claims
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, most_urgent
-from gpuctl.reading.why.pending_pods import PendingPods, is_not_ready, pending_pods
+from gpuctl.reading.why.pending_pods import SCHEDULER, PendingPods, is_not_ready, pending_pods, scheduler_of
 
 Numbers = dict[str, Any]
 _LISTED = 4
@@ -274,6 +274,14 @@ def _contradiction(pending: PendingPods) -> Finding | None:
         prefix=pending.prefix,
         node=node,
     )
+    if scheduler_of(pending.pod) != SCHEDULER:
+        message = say(
+            "{prefix}the scheduler {name} found no node, though {node} seems to have room now: {text}",
+            prefix=pending.prefix,
+            name=scheduler_of(pending.pod),
+            node=node,
+            text=pending.message,
+        )
     return pending.finding(
         "unknown",
         message,

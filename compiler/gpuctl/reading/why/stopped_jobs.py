@@ -41,6 +41,13 @@ def how_to_run_again(evidence: Evidence) -> Sentence:
     return say("its controller replaces the pod")
 
 
+def forced_deletion(evidence: Evidence, pod: Object) -> Sentence:
+    """Return the command that deletes the job, or a pod that is left of it, without waiting for its end."""
+    if evidence.job.workload is not None:
+        return command("delete job", evidence, "--force")
+    return Sentence(f"`kubectl delete pod {pod['metadata']['name']} -n {evidence.job.identity.namespace} --force`")
+
+
 def _rerun(evidence: Evidence) -> Sentence:
     """Return the command that runs the job again; of an array only the indexes that have not succeeded."""
     workload = evidence.job.workload
@@ -111,7 +118,7 @@ def terminating(evidence: Evidence) -> Finding | None:
         )
         forced = say(
             "{command} deletes it without waiting (its processes may still run and hold GPUs)",
-            command=command("delete job", evidence, "--force"),
+            command=forced_deletion(evidence, leaving[0]),
         )
         return Finding("terminating", message, numbers, forced if late > 0 else None, told, last)
     return Finding("terminating", say("it is being deleted, since {duration}", duration=since), numbers, None, told)

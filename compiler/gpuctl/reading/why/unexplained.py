@@ -160,6 +160,17 @@ def unknown(evidence: Evidence) -> Finding:
         return Finding(
             "unknown", message, {**numbers, "managedBy": who}, say("does {name} run?", name=who), (spec, *told)
         )
+    leaving = evidence.job.pods[-1] if evidence.job.pods and not pods else None
+    if leaving is not None:
+        since = evidence.seconds_since(leaving["metadata"]["deletionTimestamp"]) or 0
+        message = say(
+            "its pod {pod} is still being deleted{late}, and no other has been created",
+            pod=leaving["metadata"]["name"],
+            late=say(", {duration} past its grace period", duration=rough_duration(since)) if since > 0 else "",
+        )
+        about = f"deletionTimestamp {leaving['metadata']['deletionTimestamp']}"
+        stated = Proof("status", object_title(leaving), about)
+        return Finding("unknown", message, numbers, fix, (stated, *told), leaving["metadata"]["name"])
     if not pods:
         message = say(
             "its pods have not been created ({pods} are wanted), and nothing reports why{unread}",
