@@ -92,7 +92,8 @@ def test_job_named_unlike_its_app_is_waited_for_and_followed(place: Place, start
     still = place.gpuctl("wait", name, "--for=deleted", "--timeout=1s", code=1)
     assert still.err.startswith("error: training/theirs is not deleted after 1 s: Running\n")
     assert place.gpuctl("why", name, "-o", "json").value["cause"] == "running"
-    (pod,) = place.gpuctl("get", "jobs", "theirs", "-o", "json").value["items"]
+    (pod,) = place.gpuctl("get", "jobs", name, "-o", "json").value["items"]
+    assert pod["name"] == "theirs"
     follower = start("logs", name, "-f", "-n", place.namespace)
     place.plane.annotate(place.namespace, pod["pod"], outcome="complete")
     assert follower.end() == 0

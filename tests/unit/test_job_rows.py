@@ -18,7 +18,7 @@ from gpuctl.usecases.service.service_jobs import row_of
 ROW = JobTableRow(
     uid="4f0b7a52",
     pod="sft-x7k2p",
-    identity=Identity("team-a", "sft", "training", "sft-1f2e"),
+    identity=Identity("team-a", "sft", "training", "sft-1f2e3d"),
     state=Status("Running", "running", "all is well"),
     ready="1/1",
     node="node-1",
@@ -31,6 +31,7 @@ ROW = JobTableRow(
     priority="high",
     applied_by="anna",
     sweep_values={"lr": "1e-5"},
+    object_name="sft-1f2e3d",
 )
 
 
@@ -61,12 +62,12 @@ def test_a_model_takes_attributes_of_its_source_by_name() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["sft", "job/sft", "training/sft", "training/sft-1f2e", "sft-x7k2p", "po/sft-x7k2p"])
+@pytest.mark.parametrize("name", ["sft", "job/sft", "training/sft", "training/sft-1f2e3d", "sft-x7k2p", "po/sft-x7k2p"])
 def test_row_passes_a_filter_by_any_of_its_names(name: str) -> None:
     assert JobQuery((name,)).filter.matches(ROW)
 
 
-@pytest.mark.parametrize("name", ["inference/sft", "notebook/sft-1f2e", "eval"])
+@pytest.mark.parametrize("name", ["inference/sft", "notebook/sft-1f2e3d", "eval"])
 def test_row_does_not_pass_a_filter_by_the_name_of_another_job(name: str) -> None:
     """A training and a service of one namespace may have one name."""
     assert not JobQuery((name,)).filter.matches(ROW)

@@ -45,6 +45,7 @@ class JobTableRow(NamedTuple):
     :param pools: the pool, by its label; of a job whose roles are in several pools, all of them.
     :param gpu: number of GPUs requested.
     :param sweep_values: the job's value of each parameter of its sweep; None for a job outside of sweeps.
+    :param object_name: name of the job's main object.
     """
 
     uid: str
@@ -62,6 +63,7 @@ class JobTableRow(NamedTuple):
     priority: str | None
     applied_by: str | None = None
     sweep_values: Mapping[str, str] | None = None
+    object_name: str = ""
 
     @property
     def job_id(self) -> str:
@@ -82,11 +84,6 @@ class JobTableRow(NamedTuple):
     def kind(self) -> str:
         """Return the job's kind, such as ``training``."""
         return self.identity.kind
-
-    @property
-    def object_name(self) -> str:
-        """Return the name of the job's main object."""
-        return self.identity.object_name
 
     @property
     def status(self) -> str:
@@ -231,6 +228,7 @@ def pod_row(
         priority=labels_of(pod).get(names.priority),
         applied_by=applied_by(workload, names.keys) if workload is not None else None,
         sweep_values=(sweep_values(workload, names.sweep_values) or None) if workload is not None else None,
+        object_name=workload["metadata"]["name"] if workload is not None else identity.object_name,
     )
 
 
@@ -266,6 +264,7 @@ def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
         priority=labels_of(main).get(names.priority),
         applied_by=applied_by(main, names.keys),
         sweep_values=sweep_values(main, names.sweep_values) or None,
+        object_name=main["metadata"]["name"],
     )
 
 

@@ -8,13 +8,14 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from gpuctl.kube.scope import Scope
+from gpuctl.objects.hashed_names import is_hashed_name
 from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.reading.jobs.status import Status
 from gpuctl.usecases.service.service_client import ServiceClient
 
 _PAGE = 5000
-_ELSEWHERE = frozenset({"uid", "identity", "state", "ready", "pools", "gpu"})
+_ELSEWHERE = frozenset({"uid", "identity", "state", "ready", "pools", "gpu", "object_name"})
 _OPTIONAL = {
     name: re.sub("_([a-z])", lambda match: match[1].upper(), name)
     for name in JobTableRow._fields
@@ -71,13 +72,15 @@ def _note(scope: Scope, value: Mapping[str, Any]) -> None:
 
 def row_of(item: Mapping[str, Any]) -> JobTableRow:
     """Return the row of an item of ``GET /pods``."""
-    name, own = item["name"], item.get("objectName")
+    name: str = item["name"]
+    own: str = item.get("objectName") or name
     return JobTableRow(
         uid=item.get("uid") or "",
-        identity=Identity(item["namespace"], name, item["kind"], own if own and own != name else ""),
+        identity=Identity(item["namespace"], name, item["kind"], own if is_hashed_name(own, name) else ""),
         state=Status(item["status"], item["phase"], item.get("reason") or ""),
         ready=item["ready"],
         pools=tuple(filter(None, (item.get("pool") or "").split(","))),
         gpu=int(item["gpu"]),
+        object_name=own,
         **{field: item.get(key) for field, key in _OPTIONAL.items()},
     )
