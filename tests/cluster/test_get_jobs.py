@@ -348,6 +348,12 @@ def test_watch_prints_each_change_once(place: Place, start: Start) -> None:
     assert (watching.end(), watching.err) == (130, b"")
 
 
+def test_watch_of_an_unknown_name_is_an_error(place: Place) -> None:
+    refused = place.gpuctl("get", "jobs", "nothing", "--watch", code=1)
+    assert refused.out == ""
+    assert refused.err.splitlines()[0] == f"error: there is no job or pod nothing in namespace {place.namespace}"
+
+
 @pytest.mark.slow
 def test_watch_shows_pods_without_a_node(place: Place, start: Start) -> None:
     place.apply(training("wide", resources={"gpu": 100}))

@@ -142,7 +142,13 @@ def _explained(
 
 
 def watch_jobs(reader: ReadContext, query: JobQuery) -> Iterator[list[JobTableRow]]:
-    """Yield all rows, then those that have changed, until the caller stops."""
+    """Yield all rows, then those that have changed, until the caller stops.
+
+    :raises JobNotFound: a name has no job.
+    """
+    if query.names:
+        # A misspelt name would otherwise be watched for ever.
+        list_jobs(reader, query)
     if reader.service is not None:
         from gpuctl.usecases.queries.service_waits import watch_by_service
 
