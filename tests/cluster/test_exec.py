@@ -27,7 +27,7 @@ from control_plane import ControlPlane
 from control_plane.streams import Streams
 from fault_tools.stream_cutter import StreamCutter
 from gpuctl.kube.channels import STATUS, STDOUT
-from support.cluster_tools import Place, inference, notebook, training
+from support.cluster_tools import DOMAIN, Place, inference, notebook, training
 from support.command import Command, Start
 
 
@@ -316,6 +316,23 @@ def test_port_forward_serves_a_notebook_locally(note: Place, streams: Streams, s
     command.process.send_signal(2)
     assert command.end() == 130
     assert command.err == b"error: nothing listens on port 8888 of pod note-0\n"
+
+
+@pytest.mark.slow
+def test_port_forward_to_a_job_without_app_label(note: Place, streams: Streams, start: Start) -> None:
+    """The selector `!app` also matches other jobs without the label."""
+    spec = {"containers": [{"name": "web", "image": "registry.example.com/i:v1"}], "restartPolicy": "Never"}
+    for name in ("another", "theirs"):
+        labels = {f"{DOMAIN}/job-type": "training"}
+        metadata = {"name": name, "namespace": note.namespace, "labels": labels}
+        template = {"metadata": {"labels": labels}, "spec": spec}
+        note.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}})
+    note.gpuctl("wait", "another", "theirs", "--for=running")
+    (pod,) = (item["pod"] for item in note.gpuctl("get", "jobs", "theirs", "-o", "json").value["items"])
+    with website(b"theirs") as port:
+        streams.connect(note.namespace, pod, 8888, port)
+        command = start("port-forward", "theirs", ":8888", "-n", note.namespace)
+        assert fetch(forwarded_url(command)) == b"theirs"
 
 
 def test_open_resumes_a_paused_notebook_and_forwards_its_port(note: Place, streams: Streams, start: Start) -> None:

@@ -149,6 +149,12 @@ def has_app_label(job: Job) -> bool:
     return all("app" in labels_of(obj) for obj in objects)
 
 
+def selector_of(job: Job, keys: Records) -> str:
+    """Return the label selector of a job's objects. Other jobs without the label ``app`` match that of one without."""
+    app = f"app={job.identity.name}" if has_app_label(job) else "!app"
+    return f"{keys.job_type}={job.identity.kind},{app}"
+
+
 def newest_generation(jobs: Iterable[Job]) -> Job:
     """Return the newest generation that is not being deleted: a controller creates the new one while it deletes the
     old.

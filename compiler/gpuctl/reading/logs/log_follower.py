@@ -17,7 +17,7 @@ from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.scheduled_jobs import is_run
 from gpuctl.objects.workload_state import condition, end_state, has_ended
-from gpuctl.reading.jobs.job_objects import Job, group_by_job, has_app_label, identity_of, newest_generation
+from gpuctl.reading.jobs.job_objects import Job, group_by_job, identity_of, newest_generation, selector_of
 from gpuctl.reading.jobs.pod_selection import select_container
 from gpuctl.reading.jobs.status import one_line, pod_status
 from gpuctl.reading.logs.log_streams import ContainerLog, LogBatch, LogOptions, LogProblem, container_state, has_log
@@ -161,8 +161,7 @@ class LogFollower:
         """
         identity = self._job.identity
         kinds = [self._job.workload["kind"]] if self._job.workload else list(WORKLOADS)
-        selector = f"app={identity.name}" if has_app_label(self._job) else "!app"
-        labels = f"{self._keys.job_type}={identity.kind},{selector}"
+        labels = selector_of(self._job, self._keys)
         reflector = Reflector(
             self._session, [WatchedList(kind, identity.namespace, labels) for kind in [*kinds, "Pod"]]
         )

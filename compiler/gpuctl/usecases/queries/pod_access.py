@@ -12,7 +12,7 @@ from gpuctl.kube.api_errors import ClusterError, NotPossible
 from gpuctl.kube.port_forwarding import forward_connection
 from gpuctl.objects.api_resources import RESOURCES, Key, Object
 from gpuctl.reading.jobs.job_lookup import find_job
-from gpuctl.reading.jobs.job_objects import Job
+from gpuctl.reading.jobs.job_objects import Job, identity_of, selector_of
 from gpuctl.reading.jobs.pod_selection import running_pod, select_container
 from gpuctl.usecases.queries.read_context import ReadContext
 
@@ -113,8 +113,9 @@ class PortForward:
         """Return the pod for a new connection."""
         if self._choice.named:
             return self._choice.key
-        identity, keys = self._choice.job.identity, self._reader.keys
-        labels = f"{keys.job_type}={identity.kind},app={identity.name}"
-        pods, _ = self._reader.scope.session.list_objects(RESOURCES["Pod"], identity.namespace, labels=labels)
-        found, _ = running_pod(Job(identity, self._choice.job.workload, pods), None, keys, ready=True)
-        return Key("Pod", identity.namespace, found["metadata"]["name"])
+        job, keys = self._choice.job, self._reader.keys
+        namespace, labels = job.identity.namespace, selector_of(job, keys)
+        listed, _ = self._reader.scope.session.list_objects(RESOURCES["Pod"], namespace, labels=labels)
+        pods = [pod for pod in listed if (found := identity_of(pod, keys)) and found.name == job.identity.name]
+        pod, _ = running_pod(Job(job.identity, job.workload, pods), None, keys, ready=True)
+        return Key("Pod", namespace, pod["metadata"]["name"])
