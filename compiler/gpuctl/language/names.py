@@ -10,6 +10,7 @@ compiling all of them would take a tenth of a cold start.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 
 from gpuctl.language.sentences import Sentence, say
@@ -118,7 +119,7 @@ def is_port_name(name: str) -> bool:
 
 def nearest_dns_label(name: str, *, letter_first: bool = False) -> str | None:
     """Return the legal label most similar to ``name``; None if no character of it can be kept."""
-    text = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    text = re.sub(r"[^a-z0-9]+", "-", unicodedata.normalize("NFKC", name).lower()).strip("-")
     if letter_first:
         text = text.lstrip("0123456789-")
     return text[:LABEL_MAX].rstrip("-") or None
@@ -126,7 +127,7 @@ def nearest_dns_label(name: str, *, letter_first: bool = False) -> str | None:
 
 def nearest_label_value(value: str) -> str | None:
     """Return the legal label value most similar to ``value``; None if no character of it can be kept."""
-    text = re.sub(r"[^-A-Za-z0-9_.]+", "-", value).strip("-_.")
+    text = re.sub(r"[^-A-Za-z0-9_.]+", "-", unicodedata.normalize("NFKC", value)).strip("-_.")
     return text[:LABEL_MAX].rstrip("-_.") or None
 
 

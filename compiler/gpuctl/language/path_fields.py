@@ -62,10 +62,17 @@ def _relative_path(value: str) -> str:
     return value
 
 
+_PRINTED_MODES = {
+    str(int(text, 8)): text
+    for text in ("0400", "0440", "0444", "0555", "0600", "0640", "0644", "0660", "0664", "0700", "0755", "0775", "0777")
+}
+"""Usual modes by their decimal value, which manifests and kubectl have: ``defaultMode: 420`` is 0644."""
+
+
 def _file_mode(value: str) -> str:
     # YAML 1.1 reads 0644 as octal and 644 as decimal; the text has one meaning only with the zero.
     if re.fullmatch(r"(?a)0[0-7]{3}", value) is None:
-        better = f"0{value.removeprefix('0o')}"
+        better = _PRINTED_MODES.get(value, f"0{value.removeprefix('0o')}")
         hint = say("write `{text}`", text=better) if re.fullmatch(r"(?a)0[0-7]{3}", better) else no_variables(value)
         raise field_error(
             "GPU206", say("`{value}` is not an octal file mode such as `0644`", value=shorten(value)), hint
