@@ -140,6 +140,24 @@ def test_values_that_contradict_each_other_are_no_alternatives() -> None:
     assert [item.code for item in errors] == ["GPU213"]
 
 
+def test_a_profile_that_is_no_mapping_is_one_error() -> None:
+    text = TRAINING + "profiles: {p: , q: [1]}\n"
+    errors = [item for item in gpuctl.compile(gpuctl.Source("a.yaml", text), profile="p").diagnostics if item.span]
+    assert [(item.code, str(item.span)) for item in errors] == [("GPU205", "a.yaml:6:12"), ("GPU202", "a.yaml:6:20")]
+
+
+@pytest.mark.parametrize(
+    ("override", "hint"),
+    [
+        ("roles[0].nodes=2", "write the list: `roles=[a, b]`"),
+        ("job.labels.example.com/owner=me", 'quote a key with dots: `job.labels."example.com/owner"`'),
+    ],
+)
+def test_the_hint_of_an_override_removes_the_error(override: str, hint: str) -> None:
+    result = gpuctl.compile(gpuctl.Source("a.yaml", TRAINING), overrides=[override])
+    assert [item.hint for item in result.diagnostics if item.severity == "error"] == [hint]
+
+
 def test_the_gpu_type_stays_where_an_option_gives_the_profile_gpus_again() -> None:
     text = TRAINING + "profiles: {p: {resources: {gpu: 0}}}\n"
     result = gpuctl.compile(gpuctl.Source("a.yaml", text), profile="p", overrides=["resources.gpu=2"])

@@ -219,7 +219,7 @@ def _bound_sweep(findings: Findings, data: dict[str, Any]) -> BoundDocument:
     models: list[Model] = []
     for job in jobs:
         own = Findings(findings.chunk, findings.root, [])
-        own.bad, own.failed = set(findings.bad), findings.failed
+        own.bad, own.misspelt, own.failed = set(findings.bad), findings.misspelt, findings.failed
         values = job["sweep"]
         bound = _bound_data(own, "training", job, has_references=True)
         if bound.model is None:

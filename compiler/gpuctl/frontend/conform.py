@@ -29,7 +29,7 @@ from gpuctl.frontend.unknown_keys import split_text_hint, unknown_key_hint
 from gpuctl.frontend.yaml_tree import MAPPING, NULLS, SCALAR, SEQUENCE, Chunk, YamlNode
 from gpuctl.language.display_text import shorten
 from gpuctl.language.sentences import Sentence, Template, say
-from gpuctl.language.spelling import fold
+from gpuctl.language.spelling import fold, suggest_name
 
 _ARTICLES = {SCALAR: Template("a single value"), SEQUENCE: Template("a list"), MAPPING: Template("a mapping")}
 
@@ -73,7 +73,7 @@ def report_wrong_kind(
     elif node.kind == SCALAR:
         hint = as_mapping(node.value, path)
     elif expected == SCALAR:
-        hint = _as_value(node, path) or _as_text(findings.chunk, node) or say("write one value")
+        hint = _as_key(node, path) or _as_value(node, path) or _as_text(findings.chunk, node) or say("write one value")
     kinds = (expected,) if isinstance(expected, str) else expected
     message = say(
         "{field} must be {kinds:or}, not {kind}",
@@ -97,6 +97,20 @@ def _as_list(findings: Findings, node: YamlNode, path: FieldPath) -> Sentence:
         return advise_args(text, texts_at(findings.root, (*path[:-1], "command")), indent=indent)
     args = texts_at(findings.root, (*path[:-1], "args")) if path[-2:-1] == ("environment",) else []
     return advise_command(text, args=args, indent=indent)
+
+
+def _as_key(node: YamlNode, path: FieldPath) -> Sentence | None:
+    """Return the hint for the key of a label or an annotation that was split at its dots, as options split paths."""
+    if path[-3:-1] not in (("job", "labels"), ("job", "annotations")):
+        return None
+    steps = [str(path[-1])]
+    while node.kind == MAPPING and len(node.value) == 1:
+        steps.append(node.value[0][0].value)
+        node = node.value[0][1]
+    if node.kind != SCALAR:
+        return None
+    written = f'{format_path(path[:-1])}."{".".join(steps)}"'
+    return say("quote a key with dots: `{path}`", path=written)
 
 
 def _as_value(node: YamlNode, path: FieldPath) -> Sentence | None:
@@ -276,6 +290,9 @@ class _Conformer:
             known = unknown_key_hint(key.value, path, shape, self.kind, value)
             hint = split_text_hint(self.findings.chunk.holding(key).text, node, key, value) or known
         self.findings.puzzling.add(path)
+        meant = next((name for name in shape.keys if hint == suggest_name(name)), None)
+        if meant is not None and all(fold(other.value) != fold(meant) for other, _ in node.value):
+            self.findings.misspelt.add((*path, meant))
         name = shorten(key.value)
         message = say("unknown field `{name}` in {block}", name=name, block=format_path(path))
         if not path:

@@ -12,7 +12,8 @@ class Findings:
     """Collects the problems of a document while it is bound.
 
     ``bad``: paths of the fields with problems. They are left out of the document's data, and their absence is not
-    reported again. ``puzzling``: paths of the blocks with unknown fields, which may stand for the field that is absent.
+    reported again. ``misspelt``: paths of the fields that are written under another name. ``puzzling``: paths of the
+    blocks with unknown fields, which may stand for the field that is absent.
     """
 
     def __init__(self, chunk: Chunk, root: YamlNode, diagnostics: list[Diagnostic]) -> None:
@@ -20,6 +21,7 @@ class Findings:
         self.root = root
         self.diagnostics = diagnostics
         self.bad: set[FieldPath] = set()
+        self.misspelt: set[FieldPath] = set()
         self.puzzling: set[FieldPath] = set()
         self.failed = False
 
@@ -66,4 +68,5 @@ class Findings:
 
     def is_reported(self, path: FieldPath) -> bool:
         """Return True if a problem of the field, or of a block around it, was reported."""
-        return any(path[:length] in self.bad for length in range(1, len(path) + 1))
+        parts = {path[:length] for length in range(1, len(path) + 1)}
+        return not parts.isdisjoint(self.bad) or not parts.isdisjoint(self.misspelt)

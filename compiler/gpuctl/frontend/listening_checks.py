@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpuctl.frontend.command_lines import Program, command_line, diagnostic_at, option, programs_of
+from gpuctl.frontend.command_lines import Program, Word, command_line, diagnostic_at, option, programs_of
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.launcher_checks import has_loopback_host
@@ -72,28 +72,32 @@ def _ports(document: Document, model: Job, programs: Sequence[Program]) -> Itera
     given = [found for program in programs for found in _given_ports(program)]
     if service is None or not given:
         return
+    field = "port" if service.targetPort is None else "targetPort"
     target = service.targetPort or service.port
     targets = [target, *(extra.targetPort or extra.port for extra in service.ports)]
-    if any(port in targets for port in given):
+    if any(port in targets for port, _ in given):
         return
-    yield document.diagnostic(
-        Severity.WARNING,
-        "GPU502",
-        say(
-            "the program listens on port {port}, and the service sends to port {target}", port=given[-1], target=target
-        ),
-        ("service", "port"),
-        say("set `service.port: {port}`, or start the program with port {target}", port=given[-1], target=target),
+    port, word = given[-1]
+    message = say(
+        "the program listens on port {port}, and the service sends to port {target}", port=port, target=target
     )
+    hint = say(
+        "set `service.{field}: {port}`, or start the program with port {target}", field=field, port=port, target=target
+    )
+    if document.is_written(("service", field)):
+        yield document.diagnostic(Severity.WARNING, "GPU502", message, ("service", field), hint)
+    else:
+        yield diagnostic_at(document, "GPU502", message, word, hint)
 
 
-def _given_ports(program: Program) -> Iterator[int]:
+def _given_ports(program: Program) -> Iterator[tuple[int, Word]]:
+    """Yield the ports that options name, and the words that name them."""
     port, bind = option(program.words, *_PORTS), option(program.words, *_BINDS)
-    texts = [port[1]] if port is not None else []
-    texts += [bind[1].rpartition(":")[2]] if bind is not None and ":" in bind[1] else []
-    for text in texts:
+    found = [port] if port is not None else []
+    found += [(bind[0], bind[1].rpartition(":")[2])] if bind is not None and ":" in bind[1] else []
+    for word, text in found:
         if text.isascii() and text.isdigit() and len(text) <= 5:
-            yield int(text)
+            yield int(text), word
 
 
 def _addresses(document: Document, model: Job, program: Program) -> Iterator[Diagnostic]:

@@ -70,7 +70,7 @@ class Overlay(NamedTuple):
         if profiles is not None:
             root = root.with_value([pair for pair in root.value if fold(pair[0].value) != PROFILES])
             chosen = child(profiles[1], self.profile) if self.profile is not None else None
-            if chosen is not None:
+            if chosen is not None and chosen[1].kind == MAPPING:
                 changes = [chosen[1], *changes]
         merged = root
         for change in changes:
@@ -111,11 +111,12 @@ class VariantSelection:
         diagnostics += self.overrides.diagnostics
         jobs = [(raw, name) for raw in raws if (name := _job_name(raw)) is not None]
         for item in self.overrides.items:
-            if any(isinstance(step, int) for step in item.path):
+            index = next((place for place, step in enumerate(item.path) if isinstance(step, int)), None)
+            if index is not None:
                 message = say(
                     "`{path}` is an item of a list, which is replaced as a whole", path=format_path(item.path)
                 )
-                hint = say("write the list: `{path}=[a, b]`", path=format_path(item.path[:-1]))
+                hint = say("write the list: `{path}=[a, b]`", path=format_path(item.path[:index]))
                 diagnostics.append(Diagnostic(Severity.ERROR, "GPU113", message, item.span, item.path, hint))
                 continue
             named = [raw for raw, name in jobs if item.job in (None, name)]
