@@ -48,11 +48,14 @@ def judge_component(component: ComponentInput) -> list[Fit]:
     is_alone = len(rivals) < 2 and not component.has_room_for_pending
     if follows and is_alone and all(admission.settled for admission in component.admissions):
         found = [
-            _answer_by_every_choice(component, *job)
-            for job in zip(component.demands, component.admissions, strict=True)
+            answer_without_placement(component, demand) or _answer_by_every_choice(component, demand, admission)
+            for demand, admission in zip(component.demands, component.admissions, strict=True)
         ]
     else:
-        found = [_proven_answer(component, proofs, position) for position in range(len(component.demands))]
+        found = [
+            answer_without_placement(component, demand) or _proven_answer(component, proofs, position)
+            for position, demand in enumerate(component.demands)
+        ]
     if None not in found:
         return [answer for answer in found if answer is not None]
     run = _run_in_order(component)
@@ -89,9 +92,6 @@ def _answer_in_order(component: ComponentInput, run: SchedulerRun, other: Schedu
     :param other: the same order with another choice among equal nodes, if the order is known.
     """
     demand, admission = component.demands[position], component.admissions[position]
-    plain = verdict_without_placement(demand)
-    if plain is not None:
-        return Fit(demand, *plain, 0, [], False, component.balance_before(demand), None)
     starts, evicted = run.bound[position], run.evicted.get(position, [])
     chosen = _verdict_in(run, position, demand)
     free = list(component.start_state(demand.priority).node_infos)
@@ -120,9 +120,6 @@ def _answer_in_order(component: ComponentInput, run: SchedulerRun, other: Schedu
 def _proven_answer(component: ComponentInput, proofs: RoomProofs, position: int) -> Fit | None:
     """Return the answer for a job if it is the same wherever the other jobs of its component are placed."""
     demand, admission = component.demands[position], component.admissions[position]
-    plain = verdict_without_placement(demand)
-    if plain is not None:
-        return Fit(demand, *plain, 0, [], False, component.balance_before(demand), None)
     if proofs.proves_fit(position):
         return Fit(demand, "fits", "", demand.pods, [], True, component.balance_before(demand), None)
     if proofs.proves_no_room(position) or (admission.settled and not admission.pods):
@@ -132,13 +129,13 @@ def _proven_answer(component: ComponentInput, proofs: RoomProofs, position: int)
     return None
 
 
-def verdict_without_placement(demand: Demand) -> tuple[Verdict, str] | None:
-    """Return the verdict and reason of a job if the nodes do not matter."""
-    if demand.refusals:
-        return "never", clauses(*demand.refusals)
-    if demand.unknown_reasons:
-        return "unknown", clauses(*demand.unknown_reasons)
-    return None if demand.pods else ("fits", say("it runs no pods now"))
+def answer_without_placement(component: ComponentInput, demand: Demand) -> Fit | None:
+    """Return the answer for a job if the nodes do not matter."""
+    verdict: Verdict = "never" if demand.refusals else "unknown" if demand.unknown_reasons else "fits"
+    if verdict == "fits" and demand.pods:
+        return None
+    reason = clauses(*(demand.refusals or demand.unknown_reasons)) or say("it runs no pods now")
+    return Fit(demand, verdict, reason, 0, [], verdict != "unknown", component.balance_before(demand), None)
 
 
 def _is_contested(cluster: ClusterModel, demand: Demand, outcome: Placements) -> bool:
@@ -166,17 +163,14 @@ def _answer_by_every_choice(component: ComponentInput, demand: Demand, admission
     if any(end.evicted for end in outcome.states) and _is_contested(cluster, demand, outcome):
         return None
     found = component.balance(demand, list(start.node_infos))
-    plain = verdict_without_placement(demand)
     ends = outcome.states
-    starts = 0 if demand.unknown_reasons else min(sum(end.placed.values()) for end in ends)
+    starts = min(sum(end.placed.values()) for end in ends)
     # Pods that are terminating leave at an unknown time.
     leaves = any(pod.deleting for end in ends for pod in end.evicted)
     certain = _is_certain(component, outcome) and not (
         leaves or _may_evict_in_turn(component, ends) or _makes_more_room(component, ends)
     )
-    victims = [] if demand.unknown_reasons else victims_of(start, ends[0])
-    if plain is not None:
-        return Fit(demand, *plain, starts, victims, certain, found, None)
+    victims = victims_of(start, ends[0])
     answers = {verdict_of_placement(sum(end.placed.values()), end.evicted, demand) for end in ends}
     if len(answers) > 1 or not (outcome.exhaustive or outcome.is_uniform):
         return None
@@ -334,8 +328,6 @@ def smallest_change_for(
     found: ResourceBalance,
 ) -> str | None:
     """Return the smallest change with which a job would fit on the current nodes and those that it selects."""
-    if demand.refusals or demand.unknown_reasons:
-        return None
     here = {node_info.node.name: node_info for node_info in node_infos}
     every = [here.get(node_info.node.name, node_info) for node_info in component.selectable_nodes]
     state = initial_state(every, component.cluster.names_hosts)

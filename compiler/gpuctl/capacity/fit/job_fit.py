@@ -15,8 +15,8 @@ from gpuctl.capacity.fit.earliest_start import with_earliest_start
 from gpuctl.capacity.fit.elastic_fit import fit_elastic
 from gpuctl.capacity.fit.exhaustive_search import (
     DEPENDS,
+    answer_without_placement,
     judge_component,
-    verdict_without_placement,
     verdict_without_room,
 )
 from gpuctl.capacity.fit.fit_with_queues import fit_queued_jobs, without_pods
@@ -251,10 +251,10 @@ def _answer_without_pods(
     demand = demands[number]
     node_infos = sorted({index for group, _ in demand.groups for index in nodes.open_to(group.incoming)})
     component = _component(cluster, demands, quotas, Component([number], node_infos, []), nodes)
-    found = component.balance_before(demand)
-    plain = verdict_without_placement(demand)
+    plain = answer_without_placement(component, demand)
     if plain is not None:
-        return Fit(demand, *plain, 0, [], bool(demand.refusals), found, None)
+        return plain
+    found = component.balance_before(demand)
     empty, why = verdict_without_room(component, demand, QuotaAdmission([], [], False, []), found, 0)
     if empty == "never":
         return Fit(demand, "never", clauses(why, wait.message), 0, [], True, found, None)
