@@ -107,7 +107,9 @@ class RoleBodies:
             # They prepare later steps, and would give their status to the program.
             special |= frozenset(range(last + 1, len(self.statements)))
         for index in special - own:
-            edits.blank(self.statements[index].start, self._end(index))
+            start, end = self.statements[index].start, self._end(index)
+            pause = self._pause(index) if min(group.statements) < index < max(group.statements) else ""
+            edits.replace(start, end, pause + "\n" * self.replaced.text.count("\n", start, end))
         for step in group.steps:
             end = self._ampersand(step.end)
             if not keeps_ends:
@@ -123,6 +125,17 @@ class RoleBodies:
         lines = {number for number, line in enumerate(kept.split("\n")) if line.strip()}
         changes = [change for change in self.replaced.changes if change.line in lines]
         return Replaced(self._addresses(kept, place, group), changes, self.replaced.hosts)
+
+    def _pause(self, index: int) -> str:
+        """Return the pause that a statement of other nodes gives the programs of a role; "" if it has none."""
+        statement = self.statements[index]
+        text = self.replaced.text[statement.start : statement.end]
+        if index in self.division.depends:
+            return text
+        steps = (step for group in self.division.groups for step in group.steps)
+        runs = next((step.loop.runs for step in steps if step.statement == index and step.loop is not None), 0)
+        seconds = runs * sum(map(int, re.findall(r"\bsleep[ \t]+(\d{1,4})s?(?![\w.])", text)))
+        return f"sleep {seconds}" if seconds else ""
 
     def _ends_of(self, place: int, edits: ScriptEdits) -> frozenset[int]:
         """Return the statements of a group of several programs that wait for them, stop them, or report how they ended.
