@@ -11,7 +11,7 @@ from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.slurm.job_numbers import replace_job_numbers, replace_random_ports
 from gpuctl.importing.slurm.script_edits import VariableChange, substitute
 from gpuctl.importing.slurm.slurm_values import ArrayRange
-from gpuctl.importing.slurm.text_places import LineBreaks, reference, single_quoted_parts
+from gpuctl.importing.slurm.text_places import LineBreaks, parts_read_later, reference
 
 _RENAMED = {
     "SLURM_NNODES": "NNODES",
@@ -152,8 +152,8 @@ def replace_variables(body: str, facts: SlurmFacts) -> Replaced:
     if facts.nodes > 1:
         body = replace_random_ports(body, changes)
         note = "the host of the script is the first one: `MASTER_ADDR`"
-        # The shell of each node reads the text between single quotation marks.
-        body = substitute(_HOST_NAME, _first_host, body, note, changes, outside=single_quoted_parts(body))
+        # The shell of each node reads this text.
+        body = substitute(_HOST_NAME, _first_host, body, note, changes, outside=parts_read_later(body))
     else:
         names = "|".join([*map(re.escape, sorted(set(re.findall(_FIRST_ADDRESS, body)))), "MASTER_ADDR"])
         note = "the address of one node is 127.0.0.1: the server listens on all addresses of its pod"

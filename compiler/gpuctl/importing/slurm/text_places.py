@@ -14,6 +14,11 @@ QUOTED = r"'[^']*'"
 _USE = r"\$\{?[#!]?([A-Za-z_]\w*)"
 _WORD = r"[A-Za-z_]\w*"
 _DOCUMENT = r"[ \t]*<<-?[ \t]*(?:[\"'](?P<quoted>[^\"'\n]+)[\"']|\\?(?P<bare>[\w.-]+))[ \t]*\n"
+_QUOTED_DOCUMENT = (
+    r"(?m)<<-?[ \t]*(?:(?P<mark>[\"'])(?P<quoted>[^\"'\n]+)(?P=mark)|\\(?P<bare>[\w.-]+))[^\n]*\n"
+    r"(?:.*\n)*?\t*(?:(?P=quoted)|(?P=bare))$"
+)
+"""A here-document that the script's shell leaves as it is."""
 
 
 def reference(name: str) -> str:
@@ -70,6 +75,14 @@ def single_quoted_parts(text: str) -> list[range]:
             at = match.start() + inner.start() + 1
             found += [range(at + part.start, at + part.stop) for part in single_quoted_parts(inner[0][1:])]
     return found
+
+
+def parts_read_later(text: str) -> list[range]:
+    """Return the places of text that the script's shell passes on: in single quotation marks or here-documents."""
+    found = [range(*match.span()) for match in re.finditer(_QUOTED_DOCUMENT, text)]
+    quoted = single_quoted_parts(text)
+    quoted = [part for part in quoted if not any(part.start in document for document in found)]
+    return sorted([*found, *quoted], key=lambda part: part.start)
 
 
 class VariableUses:
