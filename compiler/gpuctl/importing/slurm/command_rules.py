@@ -73,6 +73,7 @@ awk chmod cp cut dd df find free git grep head kill killall ln lscpu mv pkill ps
 wc
 """
 _PREPARES = frozenset(_TOOLS.split())
+_WITH_VARIABLES = frozenset({".", "source", "git"})
 SHELL_WITH_COMMAND = r"(?:\S*/)?(?:bash|sh|zsh) -\w*c\Z"
 """The first two words of a command whose third word is a script."""
 _JUPYTER = (
@@ -156,6 +157,11 @@ def note_of_program(command: BodyCommand, nodes: int) -> str | None:
     if to_host or (command.name == "rsync" and re.search(r"\s[\w.@-]+:", words) is not None):
         return "a pod has no keys for other hosts: mount a Secret, and look whether the host can be reached"
     return _NOTEBOOK if re.search(_JUPYTER, words) is not None else None
+
+
+def reads_variables(command: BodyCommand) -> bool:
+    """Return True for a program, which may use exported variables, and for a file that may set them."""
+    return bool(command.program) and command.name not in (_HARMLESS | _PREPARES) - _WITH_VARIABLES
 
 
 def is_harmless_on_every_node(command: BodyCommand) -> bool:

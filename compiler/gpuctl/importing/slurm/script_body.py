@@ -35,6 +35,7 @@ from gpuctl.importing.slurm.command_rules import (
     is_harmless_on_every_node,
     lost_processes,
     note_of_program,
+    reads_variables,
     reason_to_drop,
     reason_to_leave_out,
 )
@@ -312,6 +313,9 @@ class ScriptBody:
             return None
         if (field := bind_variable(name, value.text, line, self.srun)) is not None:
             return field
+        if any(map(reads_variables, (command for statement in self.kept for command in statement.commands))):
+            # A program before it runs without the variable, or a file may set another value.
+            return None
         self.draft.set_item("environment.env", name, value.text, line)
         for constant in self.constants.pop(name, ()):
             self._take_out(constant, f"environment.env.{name}")
