@@ -140,6 +140,7 @@ def _take_commands(groups: Sequence[_Group], index: int, shell: str, draft: Draf
     group = groups[index]
     earlier = sum(other.task.node_count for other in groups[:index])
     values: dict[str, int | str] = {
+        "DSTACK_RUN_NAME": draft.get("job.name") or "",
         "DSTACK_NODES_NUM": sum(other.task.node_count for other in groups),
         "DSTACK_GPUS_NUM": sum(other.task.node_count * other.task.gpus for other in groups),
     }

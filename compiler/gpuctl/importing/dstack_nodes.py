@@ -22,8 +22,8 @@ VARIABLES = {
     r"\bDSTACK_GPUS_PER_NODE\b": "GPUCTL_GPUS_PER_NODE",
     r"(?m)^([ \t]*)fg[ \t]*$": r"\1wait $!",
     r"\$\{\{[^{}\n]*\}\}": "",
-    r"\$\{?\bDSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE|GPUS_NUM)\w+\}?"
-    r"|\bDSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE|GPUS_NUM)\w+": "",
+    r"\$\{?\bDSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE|GPUS_NUM|RUN_NAME)\w+\}?"
+    r"|\bDSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE|GPUS_NUM|RUN_NAME)\w+": "",
 }
 _GPU: Path = ("resources", "gpu")
 _RANGE = "the number of GPUs is fixed: the smallest of the range"

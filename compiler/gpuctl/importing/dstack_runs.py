@@ -50,6 +50,7 @@ _NOTES = {
     r"^stop_duration": "the time between the signal and the end is `job.grace`",
     r"^schedule": "times to run at are `schedule`",
     r"^(privileged|user)": "write `podPatch`",
+    r"^docker": "a pod is a container and starts no other: write its image and program into the document",
     r"^utilization_policy": "`gpuctl usage idle` lists jobs whose GPUs are idle",
     r"^spot_policy": "nodes that may be taken away are `resources.spot`",
     r"^priority": "`job.priority` is high, medium or low",
@@ -94,6 +95,7 @@ def import_dstack_run(source: Source, given: Given) -> Imported:
     else:
         take_resources(tree, draft, task)
         values: dict[str, int | str] = {"DSTACK_GPUS_NUM": task.gpus * task.node_count}
+        values["DSTACK_RUN_NAME"] = draft.get("job.name") or ""
         if kind != "training":
             values |= {"DSTACK_NODES_NUM": 1, "DSTACK_NODE_RANK": 0, "DSTACK_MASTER_NODE_IP": "localhost"}
             values["DSTACK_GPUS_PER_NODE"] = task.gpus
@@ -154,6 +156,8 @@ def _others(tree: SourceTree, draft: Draft) -> None:
     _probes(tree, draft)
     login = "make a Secret with the login, and name it: `environment.imagePullSecret`"
     tree.dropped_secret(("registry_auth",), "registry_auth", login)
+    if tree.flag(("auth",)) is False:
+        tree.mapped(("auth",), None, "gpuctl asks for no token")
     for key, value in (("startup_order", "any"), ("stop_criteria", "all-done")):
         if tree.text((key,)) == value:
             tree.mapped((key,), None, _NOTES[f"^{key}"])

@@ -91,16 +91,20 @@ class TaskFields:
         :param unit: of a number without one.
         """
         text = self.tree.text(path)
-        found = amount_of(text or "", unit)
+        # dstack writes the architecture before the number: `arm:8..`.
+        machine, _, written = (text or "").rpartition(":")
+        found = amount_of(written, unit) if machine in ("", "arm", "x86") else None
         if text is None or found is None:
             return
         value, is_range = found
+        notes = [f"requests are exact: `{value}`"] if is_range else []
+        notes += [f"nodes with {machine} CPUs are selected by `resources.pool`"] if machine else []
         number = whole_number(value)
         if number == 0:
             self.tree.dropped(path, f"write an amount: `resources.{name}`")
             return
         self.draft.set(f"resources.{name}", value if number is None else number, self.tree.line(path))
-        self.tree.taken(path, f"resources.{name}", f"requests are exact: `{value}`" if is_range else None)
+        self.tree.taken(path, f"resources.{name}", "; ".join(notes) or None)
 
     def variables(self, path: Path, without: str = r"\Z") -> None:
         """Take variables: a mapping, or a list of ``NAME=VALUE``.

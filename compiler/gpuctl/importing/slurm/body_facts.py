@@ -157,7 +157,7 @@ class BodyState:
         """Note the commands that a pod runs in the image of a container which another command names."""
         for first, last in self.on_nodes if self.in_containers else ():
             if not self.remarks.has_all(range(first, last + 1)):
-                note = "it runs in the image too; Slurm runs it outside of the container"
+                note = "it runs in the image too, and not outside of the container"
                 self.remarks.add(first, last, Outcome.CHANGED, COMMAND, note)
 
     def set_master_port(self, port: int, line: int) -> None:
