@@ -287,17 +287,12 @@ def test_rights_of_the_service_start_a_job(place: Place) -> None:
     place.kubectl("apply", "-f", "-", input=yaml.safe_dump(role))
     try:
         place.plane.grant("nobody", place.namespace, binding["roleRef"]["name"])
-        place.until(lambda: _may_patch(place, "nobody"), "the right to patch")
+        place.until(lambda: place.plane.may("nobody", "patch", "jobs.batch", place.namespace), "the right to patch")
         assert release(session, waiting, records(Settings())) is not None
     finally:
         session.close()
         place.kubectl("delete", "clusterrole", role["metadata"]["name"])
     place.running("train")
-
-
-def _may_patch(place: Place, user: str) -> bool:
-    can = ("auth", "can-i", "patch", "jobs.batch", "-n", place.namespace)
-    return place.plane.kubectl(*can, user=user, check=False).startswith("yes")
 
 
 def test_queue_without_admission_gates_is_an_error(place: Place) -> None:

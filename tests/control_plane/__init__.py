@@ -322,6 +322,20 @@ class ControlPlane:
         self.create(*objects)
         return str(objects[-1]["metadata"]["name"])
 
+    def may(self, user: str, verb: str, resource: str, namespace: str = "") -> bool:
+        """Return True if the API server allows a user to do something with a resource such as ``jobs.batch``."""
+        name, _, group = resource.partition(".")
+        plural, _, part = name.partition("/")
+        asked = {"verb": verb, "group": group, "resource": plural, "subresource": part, "namespace": namespace}
+        groups = USERS[user].groups.split(",") if user in USERS and USERS[user].groups else []
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": user, "groups": [*groups, "system:authenticated"], "resourceAttributes": asked},
+        }
+        answer = self.requests.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        return bool(answer["status"]["allowed"])
+
     def create(self, *objects: Mapping[str, Any]) -> None:
         """Create objects, in this order."""
         for obj in objects:

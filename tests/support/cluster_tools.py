@@ -207,9 +207,9 @@ class Place:
     def grant(self, user: str, rules: Sequence[Rule] | str) -> None:
         """Allow a user more in the namespace, and wait until the API server knows it."""
         self.plane.grant(user, self.namespace, rules)
-        verb, resource = ("get", "pods") if isinstance(rules, str) else (rules[0]["verbs"][0], rules[0]["resources"][0])
-        asked = ("auth", "can-i", verb, resource, "-n", self.namespace)
-        self.until(lambda: self.plane.kubectl(*asked, user=user, check=False).startswith("yes"), f"the right of {user}")
+        rule = {"verbs": ["get"], "resources": ["pods"], "apiGroups": [""]} if isinstance(rules, str) else rules[0]
+        verb, resource = rule["verbs"][0], f"{rule['resources'][0]}.{rule['apiGroups'][0]}"
+        self.until(lambda: self.plane.may(user, verb, resource, self.namespace), f"the right of {user}")
 
     def node_port(self) -> int:
         """A port of the place's own: of those that no Service gets that names none, and not that of an earlier attempt."""
