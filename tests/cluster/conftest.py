@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import kubernetes_schemas
 import pytest
 
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
 from support import node_world
-from support.cluster_tools import Document, Place, add_drill_nodes, namespace_for, places
+from support.cluster_tools import Document, Place, add_drill_nodes, namespace_for, other_definitions, places
 from support.command import Command, Start
 from support.queues import Queues, queues_of
 from support.real_parts import control_plane_binaries
@@ -36,12 +35,7 @@ def world() -> Iterator[ControlPlane]:
 @pytest.fixture(scope="package")
 def jobset(plane: ControlPlane) -> None:
     """Install the CRDs of JobSet and others, and restart the garbage collector, which finds new kinds only every 30 s."""
-    plane.install_job_kinds()
-    for source in kubernetes_schemas.DEFINITIONS:
-        # A cluster with one kind of Kueue has all of them, with its controller: see control_plane.queueing.
-        if source.pin == "kueue":
-            continue
-        plane.install_definition(kubernetes_schemas.definition_of(source), source.version)
+    plane.install_job_kinds(*other_definitions())
     plane.stop_program("kube-controller-manager", kill=True)
     plane.start_program("kube-controller-manager")
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import kubernetes_schemas
 import pytest
 
 from control_plane import ControlPlane
-from support.cluster_tools import DOMAIN, Place
+from support.cluster_tools import DOMAIN, Place, other_definitions
 from support.device_nodes import cards, device_nodes, slices
 from support.pages import ROOT
 
@@ -18,8 +17,7 @@ KUEUE = EXAMPLES / "kueue"
 @pytest.mark.slow
 def test_examples_of_jobs_are_created_once(queue_plane: ControlPlane, queue_place: Place) -> None:
     """Their platform puts trainings into a queue, and one waits for others there, which Kueue must support."""
-    for source in kubernetes_schemas.DEFINITIONS:
-        queue_plane.install_definition(kubernetes_schemas.definition_of(source), source.version)
+    queue_plane.install_definitions(*other_definitions())
     nodes = {**dict.fromkeys(GPUS, "nvidia.com/gpu"), "npu-1": "huawei.com/Ascend910", "amd-1": "amd.com/gpu"}
     _are_created_once(queue_plane, queue_place, "jobs", nodes, 20)
 

@@ -287,31 +287,37 @@ class ControlPlane:
             if status >= http.client.MULTIPLE_CHOICES
         ]
 
-    def install_job_kinds(self) -> None:
-        """Create the CRDs of JobSet and LeaderWorkerSet (no controllers), so that the API server knows the kinds."""
-        for directory, group, version, plural in _JOB_KINDS:
-            manifests = self.binaries / directory / f"{group}_{plural}.yaml"
-            self.create(yaml.load(manifests.read_bytes(), yaml.CSafeLoader))
-            path = f"apis/{group}/{version}"
-            self._wait(partial(self._serves, f"/{path}/{plural}"), f"the CRD of {plural}")
-            self._wait(partial(self._has_schema, path), f"the schema of {plural}")
+    def install_job_kinds(self, *others: tuple[dict[str, Any], str]) -> None:
+        """Create the CRDs of JobSet and LeaderWorkerSet (no controllers), so that the API server knows the kinds, and
+        those of :meth:`install_definitions`.
+        """
+        manifests = (
+            (self.binaries / directory / f"{group}_{plural}.yaml", version)
+            for directory, group, version, plural in _JOB_KINDS
+        )
+        own = ((yaml.load(path.read_bytes(), yaml.CSafeLoader), version) for path, version in manifests)
+        self.install_definitions(*own, *others)
+
+    def install_definitions(self, *definitions: tuple[dict[str, Any], str]) -> None:
+        """Install CustomResourceDefinitions, such as HTTPRoute's, and wait until a version of each is served.
+
+        The API server computes the schema of all its kinds once for all definitions that are created together.
+        """
+        there = self._schemas()
+        paths = [f"apis/{item['spec']['group']}/{version}" for item, version in definitions]
+        new = [(path, item) for path, (item, _) in zip(paths, definitions, strict=True) if path not in there]
+        self.create(*(item for _, item in new))
+        for path, item in new:
+            plural = item["spec"]["names"]["plural"]
+            self._wait(partial(self._serves, f"/{path}/{plural}"), plural)
+        self._wait(lambda: self._schemas().issuperset(paths), f"the schemas of {', '.join(paths)}")
 
     def _serves(self, path: str) -> bool:
         return bool(self.requests.request("GET", path)[0] == http.client.OK)
 
-    def _has_schema(self, path: str) -> bool:
-        return path in self.requests.call("GET", "/openapi/v3")["paths"]
-
-    def install_definition(self, definition: dict[str, Any], version: str) -> None:
-        """Install a CustomResourceDefinition, such as HTTPRoute's, and wait until a version of it is served."""
-        spec = definition["spec"]
-        path = f"apis/{spec['group']}/{version}"
-        if path in self.requests.call("GET", "/openapi/v3")["paths"]:
-            return
-        self.create(definition)
-        plural = spec["names"]["plural"]
-        self._wait(lambda: self.requests.request("GET", f"/{path}/{plural}")[0] == http.client.OK, f"{plural}")
-        self._wait(lambda: path in self.requests.call("GET", "/openapi/v3")["paths"], f"the schema of {plural}")
+    def _schemas(self) -> set[str]:
+        """Return the groups and versions whose schemas the API server has."""
+        return set(self.requests.call("GET", "/openapi/v3")["paths"])
 
     def grant(self, user: str, namespace: str | None, rules: Sequence[Rule] | str) -> str:
         """Allow a user more, in a namespace or everywhere: rules of RBAC, or the name of a ClusterRole.

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import kubernetes_schemas
 import pytest
 
 from control_plane import ControlPlane
@@ -15,6 +14,7 @@ from fault_tools.proxy import Proxy, Upstream
 from fault_tools.site import Base, numbered, site
 from fault_tools.world import SERVED, Api, Snapshot
 from fault_tools.zygote import Zygote, shared
+from support.cluster_tools import other_definitions
 from support.real_parts import control_plane_binaries
 
 NODES = 6
@@ -71,10 +71,7 @@ def service_base(plane: ControlPlane, upstream: Upstream, zygote: Zygote) -> Bas
 
     No controller of LeaderWorkerSet runs, so that only the Deployment has pods.
     """
-    plane.install_job_kinds()
-    for source in kubernetes_schemas.DEFINITIONS:
-        if source.pin != "kueue":
-            plane.install_definition(kubernetes_schemas.definition_of(source), source.version)
+    plane.install_job_kinds(*other_definitions())
     return Base(plane, upstream, zygote, Api(plane, SERVED), frozenset({"serve"}))
 
 

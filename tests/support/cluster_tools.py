@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import kubernetes_schemas
 import pytest
 
 from control_plane import ControlPlane
@@ -361,6 +362,15 @@ def outcome(name: str, **others: str) -> dict[str, Any]:
 def image(tag: str) -> dict[str, str]:
     """An ``environment`` block with another image."""
     return {"image": f"registry.example.com/app:{tag}"}
+
+
+def other_definitions() -> list[tuple[dict[str, Any], str]]:
+    """Return the CustomResourceDefinitions of other projects' kinds, with the version that is used.
+
+    Without Kueue's: a cluster with one of its kinds has all of them, with its controller.
+    """
+    sources = [source for source in kubernetes_schemas.DEFINITIONS if source.pin != "kueue"]
+    return [(kubernetes_schemas.definition_of(source), source.version) for source in sources]
 
 
 def add_drill_nodes(plane: ControlPlane) -> None:
