@@ -262,43 +262,34 @@ def test_prune_of_everything_needs_allow_empty(place: Place, repository: Reposit
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("b.yaml", ""),
-        ("b.yaml", "# kind: training\n"),
-        ("b.yaml", "replicas: 3\n"),
-        ("b.YAML", None),
-        ("b.yaml.bak", None),
-        ("b.json", None),
-        (".b.yaml", None),
-        ("shared", "a link"),
-    ],
-)
-def test_prune_refuses_while_files_were_not_read(
-    place: Place, repository: Repository, name: str, text: str | None
-) -> None:
+def test_prune_refuses_while_files_were_not_read(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"), b=training("b"))
     repository.apply()
-    path = repository.directory / name
-    before = (repository.directory / "b.yaml").read_text()
+    document = (repository.directory / "b.yaml").read_text()
     repository.remove("b")
-    if text == "a link":
-        (place.directory / "elsewhere").mkdir()
-        path.symlink_to(place.directory / "elsewhere")
-    else:
-        path.write_text(before if text is None else text)
-    said = (
-        f"error: --prune would delete 1 object that is in no document, and these were not read as documents: {path}; "
-        "`gpuctl validate` says why. Correct, rename or remove them, or add --allow-skipped if none of them is meant\n"
-    )
-    assert repository.prune(code=1).err.endswith(f"{said}  = nothing was changed\n")
-    assert repository.apply("--prune", "--dry-run=server", code=1).err.endswith(said)
-    assert place.gpuctl("diff", "-f", str(repository.directory), "--set", "web", "--prune", code=2).err.endswith(said)
-    assert place.names() == {"Job/a", "Job/b"}
-    assert place.gpuctl("validate", str(repository.directory)).out.count(f"--> {path}:1:1") == 1
-    # Without --prune, unread files do not block an apply.
-    assert repository.apply().code == 0
+    (place.directory / "elsewhere").mkdir()
+    texts = [("b.yaml", ""), ("b.yaml", "# kind: training\n"), ("b.yaml", "replicas: 3\n")]
+    texts += [(name, document) for name in ("b.YAML", "b.yaml.bak", "b.json", ".b.yaml")]
+    for name, text in (*texts, ("shared", "a link")):
+        path = repository.directory / name
+        if text == "a link":
+            path.symlink_to(place.directory / "elsewhere")
+        else:
+            path.write_text(text)
+        said = (
+            f"error: --prune would delete 1 object that is in no document, and these were not read as documents: {path}; "
+            "`gpuctl validate` says why. Correct, rename or remove them, or add --allow-skipped if none of them is meant\n"
+        )
+        assert repository.prune(code=1).err.endswith(f"{said}  = nothing was changed\n")
+        assert repository.apply("--prune", "--dry-run=server", code=1).err.endswith(said)
+        difference = place.gpuctl("diff", "-f", str(repository.directory), "--set", "web", "--prune", code=2)
+        assert difference.err.endswith(said)
+        assert place.names() == {"Job/a", "Job/b"}
+        assert place.gpuctl("validate", str(repository.directory)).out.count(f"--> {path}:1:1") == 1
+        # Without --prune, unread files do not block an apply.
+        assert repository.apply().code == 0
+        if text != "a link":
+            path.unlink()
     repository.prune("--allow-skipped")
     assert place.names() == {"Job/a"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,11 +13,12 @@ import yaml
 
 import gpuctl
 from control_plane import ControlPlane
+from control_plane.users import USERS
 from fault_tools.proxy import Proxy, Upstream, hang, matching, on
 from fault_tools.world import Api
 from fault_tools.zygote import Zygote, shared
 from gpuctl.apply.plan.object_decision import dry_run_copy
-from support.cluster_tools import DOMAIN, Document, Place, image, inference, notebook, training
+from support.cluster_tools import DOMAIN, Document, Place, image, inference, merged, notebook, training
 
 Rule = dict[str, list[str]]
 Become = Callable[..., None]
@@ -44,13 +46,23 @@ def classes(plane: ControlPlane, api: Api) -> None:
 
 @pytest.fixture
 def become(plane: ControlPlane, place: Place, classes: None, monkeypatch: pytest.MonkeyPatch) -> Become:
-    """Return a function that grants a user rights in the namespace, and runs all further commands as that user."""
+    """Return a function that grants a user rights in the namespace, and runs all further commands as that user.
+
+    A user without a token of the API server is impersonated.
+    """
 
     def switch(user: str, rules: Sequence[Rule] | str | None = None) -> None:
         if rules is not None:
             plane.grant(user, place.namespace, rules)
-            place.until(lambda: may(place, user, "get", "statefulsets"), "the rights to be known")
-        monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig(user)))
+            known = partial(plane.may, user, "get", "statefulsets.apps", place.namespace)
+            place.until(known, "the rights to be known")
+        path = plane.kubeconfig(user)
+        if user not in USERS:
+            config = json.loads(plane.kubeconfig().read_text())
+            config["users"][0]["user"]["as"] = user
+            path = place.directory / f"{user}.kubeconfig"
+            path.write_text(json.dumps(config))
+        monkeypatch.setenv("KUBECONFIG", str(path))
 
     return switch
 
@@ -59,13 +71,6 @@ def become(plane: ControlPlane, place: Place, classes: None, monkeypatch: pytest
 def zygote() -> Zygote:
     """A process that forks commands."""
     return shared()
-
-
-def may(place: Place, user: str, verb: str, resource: str) -> bool:
-    """Return True if the API server allows the user this verb in the namespace."""
-    return place.plane.kubectl(
-        "auth", "can-i", verb, resource, "-n", place.namespace, user=user, check=False
-    ).startswith("yes")
 
 
 def all_but(*lacking: tuple[str, str]) -> list[Rule]:
@@ -304,28 +309,31 @@ DIFF_CHANGES: dict[str, tuple[Document, Document]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", DIFF_CHANGES)
-def test_diff_of_a_viewer_equals_the_full_diff(place: Place, become: Become, change: str) -> None:
+def test_diff_of_a_viewer_equals_the_full_diff(place: Place, become: Become) -> None:
     """The comparison without a dry-run uses the document stored in the object, so server defaults are no differences."""
-    old, new = DIFF_CHANGES[change]
-    place.apply(old)
-    if change != "selector":
-        place.running("a", pods=2 if change == "fewer replicas" else 1)
-    file = place.file(new)
-    full = place.gpuctl("diff", "-f", file, code=None)
+    pairs = [
+        [merged(document, {"job": {"name": f"a{number}"}}) for document in pair]
+        for number, pair in enumerate(DIFF_CHANGES.values())
+    ]
+    place.apply(*(old for old, _ in pairs))
+    for number, change in enumerate(DIFF_CHANGES):
+        if change != "selector":
+            place.running(f"a{number}", pods=2 if change == "fewer replicas" else 1)
+    every_full = [place.gpuctl("diff", "-f", place.file(new), code=None) for _, new in pairs]
     become("reader")
-    local = place.gpuctl("diff", "-f", file, code=None)
-    skipped = f"skip      {CLASS}  ({MAY_NOT_READ.format('reader')})\n"
-    # Running times may differ by a second. The applying user is shown only to other users.
-    told = local.out.replace("; applied by admin)", ")")
-    assert ("applied by admin" in local.out) == ("running for" in full.out)
-    assert re.sub(SINCE, "", told) == skipped + re.sub(SINCE, "", full.out)
-    assert local.code == full.code
-    kind = {"training": "jobs.batch", "inference": "deployments.apps"}[old["kind"]]
-    where = f"in namespace {place.namespace}"
-    note = f"note: compared without the API server's dry-run: user reader may not create {kind} {where}\n"
-    assert local.err.startswith(note)
-    assert "note: this could not be applied: you may not " in local.err
+    for change, (old, new), full in zip(DIFF_CHANGES, pairs, every_full, strict=True):
+        local = place.gpuctl("diff", "-f", place.file(new), code=None)
+        skipped = f"skip      {CLASS}  ({MAY_NOT_READ.format('reader')})\n"
+        # Running times may differ by some seconds. The applying user is shown only to other users.
+        told = local.out.replace("; applied by admin)", ")")
+        assert ("applied by admin" in local.out) == ("running for" in full.out), change
+        assert re.sub(SINCE, "", told) == skipped + re.sub(SINCE, "", full.out), change
+        assert local.code == full.code, change
+        kind = {"training": "jobs.batch", "inference": "deployments.apps"}[old["kind"]]
+        where = f"in namespace {place.namespace}"
+        note = f"note: compared without the API server's dry-run: user reader may not create {kind} {where}\n"
+        assert local.err.startswith(note), change
+        assert "note: this could not be applied: you may not " in local.err, change
 
 
 @pytest.mark.slow
@@ -360,76 +368,63 @@ def test_full_quota_does_not_show_defaults_as_changes(place: Place) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("verb", "resource", "said"),
-    [
-        ("create", "jobs", "you may not create jobs.batch"),
-        ("delete", "jobs", "you may not delete jobs.batch"),
-        ("watch", "jobs", "you may not watch jobs.batch"),
-        ("delete", "deployments", "you may not delete deployments.apps"),
-        ("create", "secrets", "you may not create secrets"),
-        ("list", "secrets", "you may not list secrets"),
-        ("delete", "secrets", "you may not delete secrets"),
-        ("patch", "services", "you may not patch services"),
-    ],
-)
-def test_missing_right_is_found_before_any_change(
-    place: Place, become: Become, verb: str, resource: str, said: str
-) -> None:
+def test_missing_right_is_found_before_any_change(place: Place, become: Become) -> None:
     place.apply(training("a"), inference("b"))
     before = place.records()
-    become("nobody", all_but((verb, resource)))
     documents = training("a", environment=image("v2")), inference("b", environment=image("v2"), service={"port": 9000})
-    refused = place.apply(*documents, flags=("--yes",), code=3)
-    lines = refused.err.splitlines()
-    assert lines[0].startswith(f"error: {said} in namespace {place.namespace}")
-    assert lines[1:] == ["  = nothing was changed"]
-    assert place.records() == before
+    for verb, resource, full in (
+        ("create", "jobs", "jobs.batch"),
+        ("delete", "jobs", "jobs.batch"),
+        ("watch", "jobs", "jobs.batch"),
+        ("delete", "deployments", "deployments.apps"),
+        ("create", "secrets", "secrets"),
+        ("list", "secrets", "secrets"),
+        ("delete", "secrets", "secrets"),
+        ("patch", "services", "services"),
+    ):
+        become(f"no-{verb}-{resource}", all_but((verb, resource)))
+        refused = place.apply(*documents, flags=("--yes",), code=3)
+        lines = refused.err.splitlines()
+        assert lines[0].startswith(f"error: you may not {verb} {full} in namespace {place.namespace}")
+        assert lines[1:] == ["  = nothing was changed"]
+        assert place.records() == before
+    for resource, full in (("jobs", "jobs.batch"), ("services", "services")):
+        user = f"no-list-{resource}"
+        become(user, all_but(("list", resource)))
+        refused = place.apply(training("a"), inference("b"), code=3)
+        assert refused.err.startswith(f"error: user {user} may not list {full} in namespace {place.namespace}\n")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("resource", ["jobs", "services"])
-def test_apply_needs_the_right_to_list(place: Place, become: Become, resource: str) -> None:
+def test_apply_works_without_optional_rights(place: Place, become: Become) -> None:
     place.apply(training("a"), inference("b"))
-    become("nobody", all_but(("list", resource)))
-    refused = place.apply(training("a"), inference("b"), code=3)
-    full = {"jobs": "jobs.batch", "services": "services"}[resource]
-    assert refused.err.startswith(f"error: user nobody may not list {full} in namespace {place.namespace}\n")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("lacking", "note"),
-    [
-        ([("list", "horizontalpodautoscalers")], ""),
-        ([("list", "configmaps")], ""),
-        ([("list", "pods")], ""),
-        ([("list", "resourcequotas"), ("get", "resourcequotas")], ""),
-        ([("get", "jobs"), ("get", "services")], ""),
+    for number, (note, *lacking) in enumerate(
         (
-            [("create", "pods")],
-            "note: whether pods would be accepted was not checked: user nobody may not create pods in namespace {}\n",
-        ),
-        (
-            [("create", "leases")],
-            "user nobody may not create leases.coordination.k8s.io in namespace {}, so concurrent applies are not prevented\n",
-        ),
-    ],
-    ids=str,
-)
-def test_apply_works_without_optional_rights(
-    place: Place, become: Become, lacking: list[tuple[str, str]], note: str
-) -> None:
-    place.apply(training("a"), inference("b"))
-    become("nobody", all_but(*lacking))
-    done = place.apply(training("a", environment=image("v2")), inference("b"), flags=("--yes",))
-    assert steps(done.out)["job.batch/a"] == "replaced"
-    assert steps(done.out)[CLASS] == "skipped"
-    assert done.err == note.format(place.namespace) + UNKNOWN_EVICTIONS
-    (line,) = [line for line in done.out.splitlines() if "job.batch/a" in line]
-    # The rights above suffice for gpuctl, but not for reading every kind that may depend on a job.
-    assert "persistentvolumeclaims" in line
-    assert line.endswith("depend on it could not be checked)")
+            ("", ("list", "horizontalpodautoscalers")),
+            ("", ("list", "configmaps")),
+            ("", ("list", "pods")),
+            ("", ("list", "resourcequotas"), ("get", "resourcequotas")),
+            ("", ("get", "jobs"), ("get", "services")),
+            (
+                "note: whether pods would be accepted was not checked: user {} may not create pods in namespace {}\n",
+                ("create", "pods"),
+            ),
+            (
+                "user {} may not create leases.coordination.k8s.io in namespace {}, so concurrent applies are not prevented\n",
+                ("create", "leases"),
+            ),
+        )
+    ):
+        user = f"lacking-{number}"
+        become(user, all_but(*lacking))
+        done = place.apply(training("a", environment=image(f"v{number}")), inference("b"), flags=("--yes",))
+        assert steps(done.out)["job.batch/a"] == "replaced"
+        assert steps(done.out)[CLASS] == "skipped"
+        assert done.err == note.format(user, place.namespace) + UNKNOWN_EVICTIONS
+        (line,) = [line for line in done.out.splitlines() if "job.batch/a" in line]
+        # The rights above suffice for gpuctl, but not for reading every kind that may depend on a job.
+        assert "persistentvolumeclaims" in line
+        assert line.endswith("depend on it could not be checked)")
 
 
 @pytest.mark.slow
