@@ -24,8 +24,6 @@ PAGES = sorted(
     for path in ROOT.glob(pattern)
     if not path.name.endswith(".zh-CN.md")
 )
-FAST = "docs/paths/first-training.md"
-"""Run by ``make test``."""
 LEFT_BY_A_PAGE = """
 kubectl delete jobs,jobsets,deployments,statefulsets,services,hpa,pvc,resourcequotas,limitranges --all -n nlp
 kubectl delete pv --all
@@ -43,9 +41,8 @@ def reader(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield {**reader_environment((programs, sandbox / "bin"), sandbox / "kubeconfig"), **database}
 
 
-@pytest.mark.parametrize(
-    "page", [page if page == FAST else pytest.param(page, marks=pytest.mark.slow) for page in PAGES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
 def test_commands_and_documents_of_a_page(page: str, reader: Mapping[str, str], tmp_path: Path) -> None:
     directory = tmp_path / "work"
     (directory / ".git").mkdir(parents=True)

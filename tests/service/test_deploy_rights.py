@@ -21,6 +21,8 @@ from support.real_parts import control_plane_binaries
 from support.served import Served, serving
 from support.whole_service import QUEUED, TEAM, WholeTour, operations, prepare
 
+pytestmark = pytest.mark.slow
+
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 EXPECTED_REFUSALS: dict[str, set[str]] = {
     "base": set(),
@@ -98,7 +100,7 @@ CLUSTER_WIDE_WRITES: dict[str, set[tuple[str, str]]] = {
 ACCOUNT = ("gpuctl-system", "gpuctl-server")
 
 
-@pytest.fixture(scope="module", params=["base", pytest.param("tokens", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["base", "tokens"])
 def flavour(request: pytest.FixtureRequest) -> str:
     """The variant of the deployment: with the cluster's tokens or with its own."""
     return str(request.param)
