@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuctl.hints import OVERWRITE_LABEL
-from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
+from gpuctl.kube.api_errors import ApiError, ClusterError, is_outage
 from gpuctl.kube.not_found import no_such_node, suggestion
 from gpuctl.kube.session import Session
 from gpuctl.kube.version_conflicts import retried_on_conflict
@@ -164,48 +164,46 @@ def change_nodes(
     *,
     shows: Callable[[Mapping[str, str]], bool] = lambda labels: True,
 ) -> NodeChangeReport:
-    """Change labels of nodes, sixteen nodes at a time.
+    """Change labels of nodes.
 
     :param wanted: returns the wanted labels (None: remove) from a node's name and labels; may raise
         :class:`UnexpectedNode`.
     :param shows: returns True if a node with these labels may be suggested for a name that does not exist.
     """
 
-    def change(name: str) -> NodeChange | NodeChangeFailure:
+    return change_each(session, names, lambda key: _change(session, key, wanted, manager), shows=shows)
+
+
+def change_each(
+    session: Session,
+    names: Iterable[str],
+    change: Callable[[Key], NodeChange],
+    *,
+    shows: Callable[[Mapping[str, str]], bool] = lambda labels: True,
+) -> NodeChangeReport:
+    """Change nodes, sixteen at a time.
+
+    :param change: changes the version of a node that it reads; may raise :class:`UnexpectedNode`.
+    :param shows: see :func:`change_nodes`.
+    """
+
+    def result(name: str) -> NodeChange | NodeChangeFailure:
         try:
-            return retried_on_conflict(lambda: _change(session, Key("Node", "", name), wanted, manager))
+            return retried_on_conflict(lambda: change(Key("Node", "", name)))
         except UnexpectedNode as error:
             return NodeChangeFailure(name, error.error, str(error))
         except ClusterError as error:
-            return failure_of(name, error)
+            reason = (error.reason or "Failed") if isinstance(error, ApiError) else "Unreachable"
+            message = say("node {name}: {error}", name=name, error=error.message)
+            return NodeChangeFailure(name, reason, message, is_outage(error), error)
 
-    results = session.each(change, dict.fromkeys(names))
+    results = session.each(result, dict.fromkeys(names))
     report = NodeChangeReport(
         [item for item in results if isinstance(item, NodeChange)],
         [item for item in results if isinstance(item, NodeChangeFailure)],
     )
-    explain_missing(session, report, shows)
+    _explain_missing(session, report, shows)
     return report
-
-
-def failure_of(name: str, error: ClusterError) -> NodeChangeFailure:
-    """Return a request's error as the failure of a node."""
-    if isinstance(error, ApiError):
-        reason = error.reason or "Failed"
-        return NodeChangeFailure(
-            name,
-            reason,
-            say("node {name}: {error}", name=name, error=error.message),
-            error.lacks_permission or error.is_outage,
-            error,
-        )
-    return NodeChangeFailure(
-        name,
-        "Unreachable",
-        say("node {name}: {error}", name=name, error=error.message),
-        isinstance(error, ConnectionFailed),
-        error,
-    )
 
 
 def missing_node(name: str) -> UnexpectedNode:
@@ -213,9 +211,7 @@ def missing_node(name: str) -> UnexpectedNode:
     return UnexpectedNode("NodeNotFound", no_such_node(name))
 
 
-def explain_missing(
-    session: Session, report: NodeChangeReport, shows: Callable[[Mapping[str, str]], bool] = lambda labels: True
-) -> None:
+def _explain_missing(session: Session, report: NodeChangeReport, shows: Callable[[Mapping[str, str]], bool]) -> None:
     """Add similar names to the failures of nodes that do not exist, if they are few and nodes may be listed."""
     absent = [item for item in report.failed if item.error == "NodeNotFound"]
     if not 0 < len(absent) <= _EXPLAINED:

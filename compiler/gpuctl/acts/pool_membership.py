@@ -10,12 +10,10 @@ import yaml
 
 from gpuctl.acts.node_labels import (
     NodeChange,
-    NodeChangeFailure,
     NodeChangeReport,
     UnexpectedNode,
+    change_each,
     change_nodes,
-    explain_missing,
-    failure_of,
     missing_node,
 )
 from gpuctl.apply.plan.plan import Refused
@@ -64,20 +62,7 @@ def add_to_pool(
     if pool not in there:
         raise no_such("pool", pool, there, say("{command} makes one", command=CREATE_POOL))
 
-    def join(name: str) -> NodeChange | NodeChangeFailure:
-        try:
-            return retried_on_conflict(lambda: _join(session, Key("Node", "", name), pool, keys, overwrite=overwrite))
-        except UnexpectedNode as error:
-            return NodeChangeFailure(name, error.error, str(error))
-        except ClusterError as error:
-            return failure_of(name, error)
-
-    results = session.each(join, dict.fromkeys(names))
-    report = NodeChangeReport(
-        [item for item in results if isinstance(item, NodeChange)],
-        [item for item in results if isinstance(item, NodeChangeFailure)],
-    )
-    explain_missing(session, report)
+    report = change_each(session, names, lambda key: _join(session, key, pool, keys, overwrite=overwrite))
     update_definitions(session, report, settings)
     return report
 

@@ -192,6 +192,13 @@ class ApiError(ClusterError):
         return self.status in (429, 500, 502, 503, 504)
 
 
+def is_outage(error: BaseException) -> bool:
+    """Return True if the cluster or the connection failed, or the user lacks the right."""
+    return isinstance(error, ConnectionFailed) or (
+        isinstance(error, ApiError) and (error.is_outage or error.lacks_permission)
+    )
+
+
 def if_allowed(read: Callable[[], _T], otherwise: _D) -> _T | _D:
     """Return the result of ``read``, or ``otherwise`` if the user may not read it, or the server has no such kind."""
     try:

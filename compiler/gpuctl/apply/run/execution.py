@@ -19,11 +19,11 @@ from gpuctl.apply.run.lease import NAMESPACE_LEASE, Leases
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.run.stage_execution import RunState, StageExecution
 from gpuctl.apply.run.step_stages import stages_of
-from gpuctl.apply.run.step_writes import StepWrites, is_outage
+from gpuctl.apply.run.step_writes import StepWrites
 from gpuctl.apply.run.terminating_namespaces import find_terminating
 from gpuctl.apply.state.controller_changes import change_of, is_unchanged
 from gpuctl.hints import RecoverHint
-from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
+from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, is_outage
 from gpuctl.kube.kueue import find_workloads
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say

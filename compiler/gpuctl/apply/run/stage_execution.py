@@ -16,10 +16,10 @@ from gpuctl.apply.run.lease import Leases
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.run.sequential_create import SequentialCreation
 from gpuctl.apply.run.step_stages import JobDeletions
-from gpuctl.apply.run.step_writes import StepWrites, is_outage
+from gpuctl.apply.run.step_writes import StepWrites
 from gpuctl.apply.run.terminating_namespaces import find_terminating, terminating_message
 from gpuctl.hints import RecoverHint
-from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.api_errors import ClusterError, is_outage
 from gpuctl.kube.api_requests import PATIENCE
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few

@@ -16,7 +16,7 @@ from gpuctl.apply.state.field_paths import named, steps_of
 from gpuctl.apply.state.managed_fields import holders_of, holdings_of
 from gpuctl.apply.state.takeover import claim
 from gpuctl.hints import RecoverHint
-from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFailed
+from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, is_outage
 from gpuctl.kube.session import MANAGER, Session
 from gpuctl.kube.version_conflicts import retried_on_conflict
 from gpuctl.language.sentences import clauses, say
@@ -332,13 +332,6 @@ class StepWrites:
 def _changed(step: Step, change: str | None = None) -> Changed:
     change = change or say(BY_ANOTHER)
     return Changed(say("{object} {change}", object=step.key, change=change), say("check it, and run again"))
-
-
-def is_outage(error: BaseException) -> bool:
-    """Return True if the cluster or the connection failed, or the user lacks the right."""
-    return isinstance(error, ConnectionFailed) or (
-        isinstance(error, ApiError) and (error.is_outage or error.lacks_permission)
-    )
 
 
 def _check_effect(step: Step, returned: Object) -> None:
