@@ -11,6 +11,7 @@ from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.scheduled_run_plan import NotSchedulable, note_unfinished_runs, plan_run
 from gpuctl.capacity.fit.job_fit import fit
 from gpuctl.capacity.pods.demand import owns
+from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import key_of
 from gpuctl.objects.ownership_metadata import records
@@ -75,14 +76,23 @@ def test_status_names_the_last_run() -> None:
     assert found.status(KEYS).reason == "next run at 2028-02-29T02:00:00Z; run nightly-1 failed: Because"
 
 
-class ListedReasons(WaitingReasons):
-    """Reasons from lists that were read: one rejection of a pod, and a quota."""
+class ListedEvents(Scope):
+    """A scope in which events were listed, and nothing else."""
 
     def __init__(self, *events: Object) -> None:
-        self._keys, self._settings = KEYS, Settings()
+        self._events = [*events]
+
+    def all_if_allowed(self, kind: str, *, labels: str = "", fields: str = "", why: str = "") -> list[Object] | None:
+        return self._events if kind == "Event" else None
+
+
+class ListedReasons(WaitingReasons):
+    """Reasons from a quota and events that were listed."""
+
+    def __init__(self, *events: Object) -> None:
+        super().__init__(ListedEvents(*events), KEYS, Settings())
         self._now = datetime(2026, 11, 27, 2, 5, tzinfo=timezone.utc)
         self._quotas = {"team": [{"metadata": {"namespace": "team", "name": "few"}}]}
-        self._events = {("team", event["involvedObject"]["name"]): [event] for event in events}
 
 
 def test_reason_of_a_run_whose_pods_are_refused() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -235,36 +235,40 @@ def keep_current_pods(job: Job) -> None:
 
 
 def add_refusals(scope: Scope, jobs: Iterable[Job]) -> None:
-    """Set the refusal of jobs that lack pods, from FailedCreate events. One list serves all jobs; none is read if no
-    job lacks pods.
+    """Set the refusal of jobs that lack pods, from :func:`creation_failures` and their conditions."""
+    without = [job for job in jobs if missing_pods(job)]
+    failures = creation_failures(scope, without)
+    for job in without:
+        assert job.active is not None
+        events = failures.get(job.identity, [])
+        job.refusal = (
+            condition_message(job.active, "ReplicaFailure") or (events[-1].get("message") if events else "") or ""
+        )
+
+
+def creation_failures(scope: Scope, jobs: Sequence[Job]) -> dict[Identity, list[Object]]:
+    """Return the FailedCreate events about jobs that lack pods, oldest first. One list serves all jobs; none is read
+    without jobs.
     """
-    without = {job.identity: job for job in jobs if missing_pods(job)}
-    if not without:
-        return
+    if not jobs:
+        return {}
     field = ""
-    if len(without) == 1:
-        (job,) = without.values()
-        main = job.active
-        # For other kinds, events are about the object that creates the pods: a ReplicaSet or a Job.
-        if main is not None and main["kind"] in ("Job", "StatefulSet"):
-            field = f",involvedObject.name={main['metadata']['name']}"
+    # For other kinds, events are about the object that creates the pods: a ReplicaSet or a Job.
+    if len(jobs) == 1 and jobs[0].active is not None and jobs[0].active["kind"] in ("Job", "StatefulSet"):
+        field = f",involvedObject.name={_name_of_pods(jobs[0])}"
     events = scope.all_if_allowed(
         "Event", fields=f"reason=FailedCreate{field}", why=say("why jobs have no pods is not shown")
     )
     named: dict[tuple[str, str], list[Job]] = {}
-    for job in without.values():
+    for job in jobs:
         named.setdefault((job.identity.namespace, _name_of_pods(job)), []).append(job)
+    found: dict[Identity, list[Object]] = {}
     for event in sorted(events or [], key=event_order):
         about = event.get("involvedObject") or {}
         for name in name_prefixes(about.get("name") or ""):
             for job in named.get((about.get("namespace") or "", name), ()):
-                for found in of_job([event], job.identity.namespace, job.active, job.pods):
-                    job.refusal = found.get("message") or ""
-    for job in without.values():
-        assert job.active is not None
-        failing = condition_message(job.active, "ReplicaFailure")
-        if failing:
-            job.refusal = failing
+                found.setdefault(job.identity, []).extend(of_job([event], job.identity.namespace, job.active, job.pods))
+    return found
 
 
 def add_prerequisites(scope: Scope, jobs: Iterable[Job], keys: Records, listed: Iterable[Object] | None = None) -> None:

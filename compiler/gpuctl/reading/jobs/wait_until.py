@@ -246,7 +246,7 @@ class _Wait:
             reflector.stop()
 
     def _awaited(self, first: _Waited, status: Status) -> str:
-        state, more = _said(status), len(self._waiting) - 1
+        state, more = status.described, len(self._waiting) - 1
         if not more:
             return say(
                 "waiting until {condition}: {job}: {state}", condition=self._condition, job=first.title, state=state
@@ -287,7 +287,7 @@ class _Wait:
                     job=item.title,
                     condition=self._condition,
                     timeout=f"{self._timeout:.0f}",
-                    reason=cause or _said(status),
+                    reason=cause or status.described,
                 )
                 outcome = self._outcome(item, "late", text, status, cause)
             if outcome is not None:
@@ -379,7 +379,3 @@ def _has_reached(condition: str, workload: Object, job: Job, keys: Records) -> b
         return is_up(workload)
     current = [pod for pod in job.pods if not pod["metadata"].get("deletionTimestamp")]
     return sum(pod_status(pod).phase in ("running", "succeeded") for pod in current) >= wanted
-
-
-def _said(status: Status) -> str:
-    return say("{word}: {reason}", word=status.word, reason=status.reason) if status.reason else status.word

@@ -27,7 +27,7 @@ from gpuctl.objects.queueing import is_gated, queue_of
 from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.objects.workload_state import end_state, has_ended
 from gpuctl.reading.jobs.event_rows import event_order, of_job
-from gpuctl.reading.jobs.job_facts import scaler_of
+from gpuctl.reading.jobs.job_facts import own_labels, scaler_of
 from gpuctl.reading.jobs.job_objects import Job, identity_of, is_idle_schedule
 from gpuctl.reading.jobs.status import is_ready
 from gpuctl.reading.queues.queue_position import KueueLists, read_kueue
@@ -351,8 +351,7 @@ def _services(scope: Scope, job: Job, keys: Records) -> list[Object] | None:
         return scope.all_if_allowed("Service", fields=f"metadata.name={subdomain}", why=why)
     if workload["kind"] not in SERVICES:
         return None
-    labels = f"app={job.identity.name},{keys.job_type}={job.identity.kind}"
-    return scope.all_if_allowed("Service", labels=labels, why=why)
+    return scope.all_if_allowed("Service", labels=own_labels(job, keys), why=why)
 
 
 def subdomain_of(workload: Object) -> str | None:

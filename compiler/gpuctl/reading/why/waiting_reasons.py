@@ -15,8 +15,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_specs import mounted_claims
-from gpuctl.reading.jobs.event_rows import event_order, of_job
-from gpuctl.reading.jobs.job_objects import Identity, Job, missing_pods, name_prefixes
+from gpuctl.reading.jobs.job_objects import Identity, Job, creation_failures, missing_pods
 from gpuctl.reading.queues.queue_position import KueueLists, read_kueue
 from gpuctl.reading.why import never_fits, scheduling_checks
 from gpuctl.reading.why.evidence import Evidence, SchedulingInput, is_unscheduled, read_snapshot
@@ -51,10 +50,12 @@ class WaitingReasons:
         unplaced = [pod for job in waiting for pod, _ in group_identical(_unplaced(job))]
         snapshot = self._snapshot if unplaced else None
         known = scheduling_inputs(snapshot, unplaced) if snapshot is not None else {}
+        failures = creation_failures(self._scope, [job for job in waiting if missing_pods(job)])
         found = {}
         for job in waiting:
             newest = job.of_newest_run()
-            evidence = self._evidence(newest if newest.workload is job.active else job, snapshot, known)
+            active = newest if newest.workload is job.active else job
+            evidence = self._evidence(active, snapshot, known, failures.get(job.identity))
             unmade = most_urgent((never_fits.queued(evidence), never_fits.refused(evidence)))
             unplaced_by = scheduling_checks.unscheduled(evidence)
             whole = most_urgent((unmade, unplaced_by))
@@ -66,7 +67,13 @@ class WaitingReasons:
     def _waits(self, job: Job) -> bool:
         return job.status(self._keys).word == "Queued" or bool(missing_pods(job)) or bool(_unplaced(job))
 
-    def _evidence(self, job: Job, snapshot: Snapshot | None, known: dict[tuple[str, str], SchedulingInput]) -> Evidence:
+    def _evidence(
+        self,
+        job: Job,
+        snapshot: Snapshot | None,
+        known: dict[tuple[str, str], SchedulingInput],
+        failures: list[Object] | None,
+    ) -> Evidence:
         namespace, lacks = job.identity.namespace, missing_pods(job)
         is_queued = job.workload is not None and job.status(self._keys).word == "Queued"
         kueue = self._kueue if is_queued else None
@@ -78,7 +85,7 @@ class WaitingReasons:
             self._keys,
             self._settings,
             self._now,
-            events=self._events_of(job) if lacks else None,
+            events=failures,
             snapshot=snapshot,
             claims=self._claims_of(namespace, _unplaced(job)),
             quotas=self._quotas.get(namespace, []) if lacks and self._quotas is not None else None,
@@ -87,11 +94,6 @@ class WaitingReasons:
             scheduling_inputs=known,
             skips_suggestions=True,
         )
-
-    def _events_of(self, job: Job) -> list[Object]:
-        assert job.active is not None
-        named = self._events.get((job.identity.namespace, job.active["metadata"]["name"]), [])
-        return sorted(of_job(named, job.identity.namespace, job.workload, job.pods), key=event_order)
 
     def _claims_of(self, namespace: str, pods: Iterable[Object]) -> dict[str, Object | None]:
         names = {name for pod in pods for name in mounted_claims(pod["spec"])}
@@ -102,17 +104,6 @@ class WaitingReasons:
     @cached_property
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._scope.session.server_time(), timezone.utc)
-
-    @cached_property
-    def _events(self) -> Mapping[tuple[str, str], list[Object]]:
-        """Return rejection events by namespace and each job name that they may belong to."""
-        found: dict[tuple[str, str], list[Object]] = {}
-        why = say("why jobs have no pods is not shown")
-        for event in self._scope.all_if_allowed("Event", fields="reason=FailedCreate", why=why) or []:
-            about = event.get("involvedObject") or {}
-            for name in name_prefixes(about.get("name") or ""):
-                found.setdefault((about.get("namespace") or "", name), []).append(event)
-        return found
 
     @cached_property
     def _quotas(self) -> Mapping[str, list[Object]] | None:
