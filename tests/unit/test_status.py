@@ -120,6 +120,23 @@ def test_pod_status_reasons() -> None:
     assert pod_status(killed) == Status("OOMKilled", "failed", "exit code 137")
 
 
+def test_failed_pod_has_the_exit_code_of_its_program_and_not_of_its_sidecar() -> None:
+    stopped = container("proxy", terminated={"exitCode": 143, "reason": "Error"})
+    ended = container(terminated={"exitCode": 1, "reason": "Error"})
+    failed = pod("Failed", spec=SIDECAR, initContainerStatuses=[stopped], containerStatuses=[ended])
+    assert pod_status(failed) == Status("Failed", "failed", "exit code 1")
+
+
+def test_container_that_failed_is_no_failed_pod() -> None:
+    """Another container of `podPatch` keeps the pod running; no controller creates another pod meanwhile."""
+    states = [container(terminated={"exitCode": 1, "reason": "Error"}), container("proxy", running={})]
+    for phase, reason in (
+        ("Running", "a container failed (Error: exit code 1), and its pod has not ended"),
+        ("Failed", "a pod failed (Failed: exit code 1); its controller creates another"),
+    ):
+        assert job_status(workload("Job"), [pod(phase, containerStatuses=states)], KEYS).reason == reason
+
+
 def test_sidecars_count_as_containers() -> None:
     proxied = pod(
         spec=SIDECAR,

@@ -23,7 +23,7 @@ from gpuctl.objects.pod_specs import containers_of, sidecars_of
 from gpuctl.objects.pod_templates import pods_left, replicas
 from gpuctl.objects.prerequisites import Prerequisite, is_waiting, prerequisites_of
 from gpuctl.objects.queueing import is_gated, is_held, is_queued, queue_of
-from gpuctl.objects.workload_state import condition, end_state, find_condition, gets_requests
+from gpuctl.objects.workload_state import condition, end_state, find_condition, gets_requests, has_ended
 
 # Messages of Kubernetes have at most 1,024 characters, except those that list many objects.
 _LONGEST = 4096
@@ -176,7 +176,10 @@ def _held(pod: Object, item: Object, waiting: Object) -> str:
 def _ended(pod: Object) -> Status | None:
     """Return the status of the container that made its pod fail."""
     status = pod.get("status") or {}
-    for item in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
+    sidecars = {item["name"] for item in sidecars_of(pod.get("spec") or {})}
+    found = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+    # Kubelet stops sidecars when the program has ended: their exit codes come last.
+    for item in sorted(found, key=lambda item: item["name"] in sidecars):
         ended = (item.get("state") or {}).get("terminated")
         if ended is not None and ended.get("exitCode") != 0:
             reason = ended.get("reason") or "Error"
@@ -348,10 +351,13 @@ def _worst(pods: Iterable[Object]) -> Status | None:
     for status in statuses:
         if status.phase in (_PENDING, _UNKNOWN):
             return status
-    for status in statuses:
+    for pod, status in zip(newest, statuses, strict=True):
         if status.phase == _FAILED:
             why = ": ".join(part for part in (status.word, status.reason) if part)
-            return Status("Pending", _PENDING, say("a pod failed ({why}); its controller creates another", why=why))
+            said = say("a pod failed ({why}); its controller creates another", why=why)
+            if not has_ended(pod):
+                said = say("a container failed ({why}), and its pod has not ended", why=why)
+            return Status("Pending", _PENDING, said)
     return None
 
 
