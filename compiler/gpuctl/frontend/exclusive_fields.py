@@ -36,6 +36,16 @@ def excluded(exclusions: tuple[Exclusion, ...], base: dict[str, Any], over: dict
                 yield path
 
 
+def unused_cards(base: dict[str, Any], over: dict[str, Any]) -> Iterator[FieldNames]:
+    """Yield the fields of ``base`` about cards that ``over`` does not have, if a job with both has no cards."""
+    ours, own = base.get("resources") or {}, over.get("resources") or {}
+    # A role that is not a mapping is reported by its type.
+    roles = (role for role in over.get("roles") or base.get("roles") or () if isinstance(role, dict))
+    pods = [{**ours, **own}, *(role.get("resources") or {} for role in roles)]
+    if not any(resources.get("gpu") for resources in pods):
+        yield from ((*_RESOURCES, name) for name in ("gpu-type", *CARD_FIELDS) if name in ours and name not in own)
+
+
 def _value(data: Any, path: FieldNames) -> Any:
     """Return the value of a field in nested mappings; None if it is not set."""
     for name in path:

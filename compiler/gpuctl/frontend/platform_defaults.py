@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from gpuctl.frontend.exclusive_fields import ALTERNATIVES, BOUNDS, CARD_FIELDS, FieldNames, excluded
+from gpuctl.frontend.exclusive_fields import ALTERNATIVES, BOUNDS, FieldNames, excluded, unused_cards
 
 
 def with_defaults(defaults: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
@@ -13,20 +12,10 @@ def with_defaults(defaults: dict[str, Any], data: dict[str, Any]) -> dict[str, A
 
     Not those about cards that the job does not have, nor those that the document excludes by what it writes.
     """
-    unused = {*_cards(defaults, data), *excluded((*ALTERNATIVES, *BOUNDS), defaults, data)}
+    unused = {*unused_cards(defaults, data), *excluded((*ALTERNATIVES, *BOUNDS), defaults, data)}
     for path in unused:
         defaults = _without(defaults, path)
     return merge(defaults, data)
-
-
-def _cards(defaults: dict[str, Any], data: dict[str, Any]) -> Iterator[FieldNames]:
-    """Yield the defaults for cards that the job does not have."""
-    ours, own = defaults.get("resources") or {}, data.get("resources") or {}
-    # A role that is not a mapping is reported by its type.
-    roles = (role for role in data.get("roles") or () if isinstance(role, dict))
-    pods = [merge(ours, own), *(role.get("resources") or {} for role in roles)]
-    if not any(resources.get("gpu") for resources in pods):
-        yield from (("resources", name) for name in ("gpu-type", *CARD_FIELDS) if name in ours and name not in own)
 
 
 def _without(block: dict[str, Any], path: FieldNames) -> dict[str, Any]:

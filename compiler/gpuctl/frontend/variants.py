@@ -8,20 +8,21 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from functools import reduce
 from typing import Any, NamedTuple
 
 from gpuctl.frontend.binder import bind, kind_of
 from gpuctl.frontend.conform import conform, report_wrong_kind
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, SourceSpan, format_path
 from gpuctl.frontend.document_variant import OPTION, Variant
-from gpuctl.frontend.exclusive_fields import ALTERNATIVES, CARD_FIELDS, FieldNames, excluded
+from gpuctl.frontend.exclusive_fields import ALTERNATIVES, FieldNames, excluded, unused_cards
 from gpuctl.frontend.field_assignments import Assignment, Assignments, masked_value, parse_assignments
-from gpuctl.frontend.field_shapes import kind_shape
+from gpuctl.frontend.field_shapes import ModelShape, kind_shape
 from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.spans import child
 from gpuctl.frontend.tree_merging import merged_trees, without_field
-from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, Chunk, RawDocument, YamlNode
+from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, Chunk, RawDocument, YamlNode
 from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.names import is_dns_label
@@ -57,38 +58,48 @@ class Overlay(NamedTuple):
         """Return a document's tree with the changes and without its profiles."""
         return self.changed(chunk, root)[0]
 
-    def changed(self, chunk: Chunk, root: YamlNode) -> tuple[YamlNode, list[str]]:
+    def changed(self, chunk: Chunk, root: YamlNode) -> tuple[YamlNode, list[FieldNames]]:
         """Return a document's tree with the changes and without its profiles, and its fields that do not apply without
         GPUs.
         """
         shape = kind_shape(self.kind)
-        assigned = [assignment.root for assignment in self.assignments]
-        changes = assigned[:1]
-        for change in assigned[1:]:
-            changes = [merged_trees(changes[0], change, shape)]
+        changes = _all_merged([assignment.root for assignment in self.assignments], shape)
         profiles = child(root, PROFILES)
         if profiles is not None:
             root = root.with_value([pair for pair in root.value if fold(pair[0].value) != PROFILES])
             chosen = child(profiles[1], self.profile) if self.profile is not None else None
             if chosen is not None and chosen[1].kind == MAPPING:
                 changes = [chosen[1], *changes]
-        merged = root
+        merged = before = root
         for change in changes:
+            before = merged
             for path in self.replaced(chunk, merged, change):
                 merged = without_field(merged, path)
             merged = merged_trees(merged, change, shape)
         # Where an option takes the GPUs away, the cards of the profile do not apply either.
-        unused = _unused_fields(merged, changes[-1:] if assigned else []) or _unused_fields(merged, changes)
-        for name in unused:
-            merged = without_field(merged, ("resources", name))
+        options = self._unused(chunk, before, changes[-1:] if self.assignments else [])
+        unused = options or self._unused(chunk, root, _all_merged(changes, shape))
+        for path in unused:
+            merged = without_field(merged, path)
         return merged, unused
+
+    def _unused(self, chunk: Chunk, root: YamlNode, changes: list[YamlNode]) -> list[FieldNames]:
+        """Return the fields of a document's tree about its cards, if a change to it takes all GPUs away; else none.
+
+        Fields that the change sets itself are not among them: those are mistakes to report.
+        """
+        return [
+            path for change in changes if _sets_gpus(change) for path in unused_cards(*self._data(chunk, root, change))
+        ]
 
     def replaced(self, chunk: Chunk, root: YamlNode, change: YamlNode) -> list[FieldNames]:
         """Return the fields of a document's tree for which a change has an alternative."""
-        if root.kind != MAPPING or change.kind != MAPPING:
-            return []
-        base, over = (conform(Findings(chunk, tree, []), self.kind) for tree in (root, change))
-        return list(dict.fromkeys(excluded(ALTERNATIVES, base, over)))
+        return list(dict.fromkeys(excluded(ALTERNATIVES, *self._data(chunk, root, change))))
+
+    def _data(self, chunk: Chunk, root: YamlNode, change: YamlNode) -> list[dict[str, Any]]:
+        """Return the valid data of a document's tree and of a change to it."""
+        trees = (tree if tree.kind == MAPPING else tree.with_value([]) for tree in (root, change))
+        return [conform(Findings(chunk, tree, []), self.kind) for tree in trees]
 
 
 class VariantSelection:
@@ -201,7 +212,7 @@ def check_overlay(
 
 
 def _overridden(
-    raw: RawDocument, before: YamlNode, assignment: Assignment, replaced: list[FieldNames], unused: list[str]
+    raw: RawDocument, before: YamlNode, assignment: Assignment, replaced: list[FieldNames], unused: list[FieldNames]
 ) -> Diagnostic:
     """Return the note that a field has another value for this run.
 
@@ -226,7 +237,7 @@ def _overridden(
         message = say(
             "{change}; {names:and} {number:does/do} not apply without GPUs",
             change=message,
-            names=[f"`{name}`" for name in unused],
+            names=[f"`{name}`" for _, name in unused],
             number=len(unused),
         )
     return Diagnostic(Severity.NOTE, "GPU114", message, assignment.span, assignment.path)
@@ -264,24 +275,11 @@ def _report_fixed(findings: Findings, partial: YamlNode, prefix: FieldPath) -> N
             findings.at_node("GPU112", message, key, (*prefix, *path), say(hint))
 
 
-def _unused_fields(merged: YamlNode, changes: Sequence[YamlNode]) -> list[str]:
-    """Return the fields of a document about its cards, if the changes to it take all GPUs away; else none.
-
-    Fields that the changes set themselves are not among them: those are mistakes to report.
-    """
-    blocks = [found[1] for change in changes if (found := child(change, "resources")) is not None]
-    resources = child(merged, "resources")
-    gpu = child(resources[1], "gpu") if resources is not None else None
-    if resources is None or gpu is None or gpu[1].value != "0" or not any(map(_sets_gpus, changes)):
+def _all_merged(changes: list[YamlNode], shape: ModelShape) -> list[YamlNode]:
+    """Return one change in place of several; none in place of none."""
+    if not changes:
         return []
-    roles = child(merged, "roles")
-    for role in roles[1].value if roles is not None and roles[1].kind == SEQUENCE else ():
-        own = child(role, "resources")
-        cards = child(own[1], "gpu") if own is not None else None
-        if cards is not None and cards[1].value != "0":
-            return []
-    written = [name for name in ("gpu-type", *CARD_FIELDS) if child(resources[1], name) is not None]
-    return [name for name in written if all(child(block, name) is None for block in blocks)]
+    return [reduce(lambda base, over: merged_trees(base, over, shape), changes)]
 
 
 def _sets_gpus(change: YamlNode) -> bool:
