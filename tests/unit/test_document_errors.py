@@ -344,3 +344,18 @@ def test_kubernetes_secret_key_ref_gets_hint_with_gpuctl_syntax() -> None:
     ]
     assert said.hint is not None
     assert "`secret: NAME` and `key: KEY`" in said.hint
+
+
+@pytest.mark.parametrize(
+    ("patch", "hint"),
+    [
+        ("hostIPC: yes", "write true without quotes"),
+        ("terminationGracePeriodSeconds: '30'", "write 30 without quotes"),
+        ("tolerations: {key: a}", "start each entry with `- `"),
+        ("spec: {hostIPC: true}", "write the fields of the pod's `spec` directly below `podPatch`"),
+    ],
+)
+def test_a_pod_patch_in_another_form_gets_the_form_to_write(patch: str, hint: str) -> None:
+    text = f"kind: compute\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: 'a:1'}}\npodPatch: {{{patch}}}\n"
+    found = gpuctl.compile(gpuctl.Source("a.yaml", text)).diagnostics
+    assert [(item.code, item.hint) for item in found if item.severity == "error"] == [("GPU219", hint)]

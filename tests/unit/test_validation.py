@@ -476,11 +476,11 @@ def test_violations_are_in_the_order_of_their_paths() -> None:
     main.update(imagee=1, aaa=1, tty="no")
     del main["name"]
     assert schema_validator(DEFAULT_VERSION).check(obj) == [
-        Violation(("spec", "parallelism"), "expected an integer, got a string"),
+        Violation(("spec", "parallelism"), "expected an integer, got a string", "write 2 without quotes"),
         Violation(MAIN, "missing required field `name`"),
         Violation((*MAIN, "aaa"), "unknown field `aaa`"),
         Violation((*MAIN, "imagee"), "unknown field `imagee`, did you mean `image`?"),
-        Violation((*MAIN, "tty"), "expected a boolean, got a string"),
+        Violation((*MAIN, "tty"), "expected a boolean, got a string", "write false without quotes"),
     ]
 
 

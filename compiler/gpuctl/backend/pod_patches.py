@@ -45,6 +45,7 @@ _REFERRED_TO = frozenset({"volumes", "containers", "initContainers", "resourceCl
 """Fields whose entries are referred to by name: if one is invalid, the rest of the patch cannot be checked."""
 _OWN_VOLUMES = re.compile(r"workdir-\d+|mount-\d+|model-\d+|model-cache|dshm|hostfile|code|code-login")
 _REFERENCE = Template("see the Kubernetes reference of PodSpec")
+_AS_PODS = Template("write the fields of the pod's `spec` directly below `podPatch`")
 _AT_PLATFORM = Template("correct it in the platform file")
 
 
@@ -160,7 +161,8 @@ def report_in_patch(context: Context, document: Document, layer: Layer, problem:
         message = say("{patch} is wrong at {text}: {message}", patch=layer.owner, text=text, message=message)
         context.report(document, code, message, layer.where, say(_AT_PLATFORM), key=layer.where != ("kind",))
     else:
-        context.report(document, code, message, (*layer.where, *place), problem.hint or say(_REFERENCE), key=True)
+        hint = problem.hint or say(_AS_PODS if place == ("spec",) else _REFERENCE)
+        context.report(document, code, message, (*layer.where, *place), hint, key=True)
 
 
 def _check_whole(context: Context, document: Document, model: Job, pod: Object, layers: Sequence[Layer]) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
 from operator import getitem
@@ -48,6 +49,10 @@ _TYPES = {
     "object": _MAPPING,
     "string": _STRING,
 }
+
+
+_BOOLEANS = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
+"""Words that YAML 1.1 reads as booleans, and YAML 1.2 as text."""
 
 
 class Violation(NamedTuple):
@@ -155,8 +160,7 @@ class SchemaValidator:
             yield Violation(path, say("missing required field `{name}`", name=limit))
         else:
             got = reduce(getitem, path, value)
-            lacks_quotes = keyword == "type" and list(limit) == ["string"] and isinstance(got, int | float)
-            hint = say("quote it, if it is text") if lacks_quotes else None
+            hint = _type_hint(list(limit), got) if keyword == "type" else None
             yield Violation(path, self._sentence(definition, path, keyword, limit, got), hint)
 
     def _sentence(self, definition: str, path: ObjectPath, keyword: str, limit: Any, got: Any) -> Sentence:
@@ -240,6 +244,20 @@ def _inner(places: list[dict[str, Any]], step: str | int) -> Iterator[dict[str, 
 def _expected(expected: str, value: Any) -> Sentence:
     """Return the message about a value of a wrong type."""
     return say("expected {expected}, got {found}", expected=expected, found=_described(value))
+
+
+def _type_hint(types: list[str], value: Any) -> Sentence | None:
+    """Return the hint for a value that has only the wrong form of YAML; None for any other."""
+    if types == ["string"] and isinstance(value, int | float):
+        return say("quote it, if it is text")
+    if types == ["array"] and isinstance(value, dict):
+        return say("start each entry with `- `")
+    better = None
+    if types == ["boolean"] and isinstance(value, str):
+        better = _BOOLEANS.get(value.lower())
+    elif types == ["integer"] and isinstance(value, str) and re.fullmatch(r"-?[0-9]+", value):
+        better = value
+    return say("write {value} without quotes", value=better) if better is not None else None
 
 
 def _with_nearest(message: Sentence, near: str | None) -> Sentence:
