@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpuctl.capacity.fit.component_input import ComponentInput, without_unreported
+from gpuctl.capacity.fit.component_input import ComponentInput
 from gpuctl.capacity.fit.room_proofs import RoomProofs
 from gpuctl.capacity.fit.shortage import ResourceBalance, describe_exclusions, describe_port_shortage, describe_shortage
 from gpuctl.capacity.fit.simulation import SchedulerRun
@@ -71,13 +71,7 @@ def _run_in_order(component: ComponentInput, *, last: bool = False) -> Scheduler
     )
     for position, (demand, admission) in enumerate(zip(component.demands, component.admissions, strict=True)):
         if not (demand.unknown_reasons or demand.refusals):
-            run.add_job(
-                position,
-                [
-                    (without_unreported(group, component.cluster.reported_resources), number)
-                    for group, number in admission.groups
-                ],
-            )
+            run.add_job(position, admission.groups)
     run.recreate_evicted()
     return run
 
@@ -158,8 +152,7 @@ def _is_contested(cluster: ClusterModel, demand: Demand, outcome: Placements) ->
 def _answer_by_every_choice(component: ComponentInput, demand: Demand, admission: QuotaAdmission) -> Fit | None:
     """Return the answer for a job that is alone in its component."""
     cluster, start = component.cluster, component.start_state(demand.priority)
-    groups = [(without_unreported(group, cluster.reported_resources), number) for group, number in admission.groups]
-    outcome = place_pods(start, groups, cluster.budgets)
+    outcome = place_pods(start, admission.groups, cluster.budgets)
     if any(end.evicted for end in outcome.states) and _is_contested(cluster, demand, outcome):
         return None
     found = component.balance(demand, list(start.node_infos))
