@@ -270,6 +270,23 @@ def test_unreadable_resources_are_named_in_the_reason() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("named", "annotations", "verdict"),
+    [(None, {}, "fits"), ("", {}, "unknown"), (None, {"volume.beta.kubernetes.io/storage-class": ""}, "unknown")],
+    ids=["none", "empty", "empty annotation"],
+)
+def test_claim_with_an_empty_class_gets_no_volume_of_the_default_class(
+    named: str | None, annotations: dict[str, str], verdict: str
+) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": named}
+    metadata = {"namespace": "team", "name": "data", "annotations": annotations}
+    entry = claim_entry({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+    (found,) = fit_with_volumes(
+        job_with_claims("data"), claims=[entry], storage_classes=[{**LATE_BINDING, "default": True}]
+    )
+    assert found.verdict == verdict
+
+
 def test_snapshot_entries_of_claims_and_volumes() -> None:
     spec = {
         "accessModes": ["ReadWriteOnce"],

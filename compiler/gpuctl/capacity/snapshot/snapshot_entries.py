@@ -298,7 +298,6 @@ def claim_entry(obj: Object) -> Object:
     named = spec.get("volumeName")
     rest = {
         "volume": named if phase in ("Bound", "Lost") else None,
-        "storageClass": _class_of(obj),
         # A bound claim no longer looks for a volume.
         **({} if phase in ("Bound", "Lost") else {**volume_request(spec), "named": named}),
         "selectedNode": None if phase in ("Bound", "Lost") else annotations_of(obj).get(_SELECTED_NODE),
@@ -306,7 +305,9 @@ def claim_entry(obj: Object) -> Object:
         "phase": None if phase == "Bound" else phase,
         "deleting": bool(obj["metadata"].get("deletionTimestamp")),
     }
-    return {**_named(obj, namespaced=True), **without_empty(rest), **pick(spec, "accessModes")}
+    # An empty name asks for a volume without a class, no name for the default class.
+    own = {} if _class_of(obj) is None else {"storageClass": _class_of(obj)}
+    return {**_named(obj, namespaced=True), **own, **without_empty(rest), **pick(spec, "accessModes")}
 
 
 def volume_request(spec: Object) -> Object:
@@ -352,7 +353,8 @@ def _claim_of(reference: Object) -> Object:
 
 def _class_of(obj: Object) -> str | None:
     """Source: ``component-helpers/storage/volume/helpers.go``, GetPersistentVolumeClaimClass, ...VolumeClass."""
-    return annotations_of(obj).get(_CLASS) or obj["spec"].get("storageClassName")
+    named: str | None = annotations_of(obj).get(_CLASS, obj["spec"].get("storageClassName"))
+    return named
 
 
 def without_empty(value: Mapping[str, Any]) -> Object:
