@@ -57,6 +57,9 @@ def word_value(raw: str, values: Values) -> str | None:
             following = raw[at + 1 : at + 2]
             out.append("" if following == "\n" else following)
             at += 2
+        elif char == "$" and raw[at + 1 : at + 2] in ("'", '"'):
+            # `$'\t'` is a tab, `$"text"` a translation.
+            return None
         elif char == "$":
             found = _reference(raw, at, values)
             if found is None or re.search(r"[\s*?]", found[0]):
@@ -127,6 +130,9 @@ def words_of(text: str, words: Sequence[BodyWord], values: Values) -> list[str] 
         if name in values:
             found += values[name].items or (values[name].text,)
             continue
+        if "IFS" in values and "$" in raw:
+            # The shell splits values at other characters than blanks.
+            return None
         split = _split_value(raw, values)
         value = word_value(raw, values) if split is None else None
         if split is None and value is None:
