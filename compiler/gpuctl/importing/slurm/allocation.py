@@ -290,7 +290,10 @@ class Allocation:
             self._ask("--cpu", "no line says how many CPUs the job needs on each node")
 
     def _memory(self) -> None:
-        name = next((name for name in ("mem", "mem-per-gpu", "mem-per-cpu") if name in self.options), None)
+        names = [name for name in ("mem", "mem-per-gpu", "mem-per-cpu") if name in self.options]
+        name = names[0] if names else None
+        for other in names[1:]:
+            self._note(other, "resources.memory", f"`--{name}` names the memory")
         option = self._option(name) if name is not None else None
         if self.given.memory is not None:
             if name is not None:

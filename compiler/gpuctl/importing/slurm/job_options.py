@@ -35,7 +35,11 @@ DROPPED = {
     **dict.fromkeys(("hint", "threads-per-core", "cores-per-socket", "sockets-per-node", "extra-node-info"), _CPUS),
     **dict.fromkeys(("ntasks-per-core", "ntasks-per-socket", "core-spec", "thread-spec", "distribution"), _CPUS),
     **dict.fromkeys(("mem-bind", "gres-flags", "cpu-freq"), _CPUS),
-    **dict.fromkeys(("gpu-bind", "gpus-per-socket", "gpu-freq"), "a launcher assigns the GPUs of a pod"),
+    **dict.fromkeys(("gpu-bind", "gpu-freq"), "a launcher assigns the GPUs of a pod"),
+    **dict.fromkeys(
+        ("gpus-per-socket", "tres-per-job", "tres-per-task"),
+        "the GPUs and CPUs of a node are `resources.gpu` and `resources.cpu`",
+    ),
     **dict.fromkeys(("parsable", "quiet", "verbose", "test-only", "ignore-pbs", "usage", "help"), _SUBMISSION),
     "reservation": "use a pool of the reserved nodes: `resources.pool`",
     "switches": "`resources.topology` keeps the nodes of a job close",
