@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from gpuctl.importing.slurm.body_syntax import BodyCommand, Statement
@@ -177,6 +178,15 @@ def is_for_each_node(words: Sequence[str]) -> bool:
     inner = words[-1].split() if re.match(SHELL_WITH_COMMAND, " ".join(words[:2])) is not None and words[2:] else words
     name = inner[0].rsplit("/", 1)[-1] if inner else ""
     return name in _HARMLESS or name in _PREPARES or (name.endswith("ray") and inner[1:2] == ["stop"])
+
+
+def assignments(text: str, statements: Iterable[Statement]) -> Counter[str]:
+    """Return how often a script sets or removes each variable."""
+    found = Counter(re.findall(r"\b(?:for|select)[ \t]+([A-Za-z_]\w*)[ \t]+in\b", text))
+    found.update(re.findall(r"\(\([ \t]*([A-Za-z_]\w*)[ \t]*=", text))
+    for command in (item for statement in statements for item in statement.commands):
+        found.update(assigned_names(command))
+    return found
 
 
 def assigned_names(command: BodyCommand) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from gpuctl.importing.draft import COMMAND, Draft
@@ -15,6 +14,7 @@ from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_syntax import Statement
 from gpuctl.importing.slurm.command_rules import assigned_names
 from gpuctl.importing.slurm.heterogeneous_jobs import RolePart
+from gpuctl.importing.slurm.role_names import role_names
 from gpuctl.importing.slurm.script_body import ScriptBody
 from gpuctl.importing.slurm.script_edits import ScriptEdits
 from gpuctl.importing.slurm.slurm_values import memory_of
@@ -25,19 +25,11 @@ from gpuctl.importing.slurm.step_loops import StepLoop
 from gpuctl.importing.slurm.step_places import JobShape, NoPlace
 from gpuctl.importing.slurm.text_places import QUOTED, outside_quotes, reference
 from gpuctl.language.display_text import count_text
-from gpuctl.language.names import nearest_dns_label
 
 _FIELD = "roles"
-_LONGEST_NAME = 20
-_SHORTEST_NAME = 8
-_LONGEST_POD = 53
-"""Maximum length of the names of a job and a role, and of a node's number, in the name of a pod."""
 _NUMBER = rf"{reference('NNODES')}|\$\{{NNODES:?-[^{{}}\n]*\}}|\bNNODES\b(?=[^\n()]*\)\))"
 _FIRST = rf"{reference('MASTER_ADDR')}|(?<=\$\{{)MASTER_ADDR\b(?=[:%#/-])"
 _MASTER_OF_PART = rf"(?m)^[ \t]*(?:export[ \t]+)?MASTER_ADDR=\"?\${PART}(\d)"
-_STARTERS = r"(?:python[\d.]*|torchrun|accelerate|bash|sh|uv|env|deepspeed|singularity|apptainer|stdbuf|time)\Z"
-_ENTRY = r"\.(?:run|main|cli|server|__main__)\Z"
-_RAY = r"(?:\A|[/}])ray\Z"
 _JOBSET = "the platform needs JobSet: `training: {backend: jobset}`"
 _OF_JOB = ("environment.workdir", "job.master_port")
 
@@ -54,9 +46,7 @@ class RoleBodies:
         self.facts = facts
         self.draft = draft
         self.is_one = len(division.groups) == 1
-        most = max(len(str(group.nodes - 1)) for group in division.groups)
-        longest = _LONGEST_POD - most - len(draft.get("job.name") or "")
-        self.names = _names(division.groups, max(_SHORTEST_NAME, min(_LONGEST_NAME, longest)))
+        self.names = role_names(division.groups, draft.get("job.name") or "")
         part = re.search(_MASTER_OF_PART, replaced.text)
         first = next(
             (
@@ -404,30 +394,3 @@ def _step_resources(step: PlacedStep, nodes: int) -> dict[str, Any]:
     if memory:
         found["memory"] = memory
     return found
-
-
-def _names(groups: Sequence[StepGroup], longest: int) -> list[str]:
-    """Return a name for each group, after its program."""
-    found: list[str] = []
-    for group in groups:
-        name = _program_name(group.steps[0].program)[:longest].rstrip("-") if group.steps else "main"
-        unique, number = name, 2
-        while unique in found:
-            unique, number = f"{name[: longest - 3]}-{number}", number + 1
-        found.append(unique)
-    return found
-
-
-def _program_name(words: Sequence[str]) -> str:
-    program = words[0].rsplit("/", 1)[-1]
-    if any(re.search(_RAY, before) is not None and after == "start" for before, after in pairwise(words)):
-        return "head" if "--head" in words else "worker"
-    files = [word.rsplit("/", 1)[-1] for word in words if re.search(r"\.(?:py|sh)\Z", word)]
-    modules = [re.sub(_ENTRY, "", after).rsplit(".", 1)[-1] for word, after in pairwise(words) if word == "-m"]
-    if re.match(_STARTERS, program):
-        names = files[:1] or modules[:1]
-        program = names[0].rsplit(".", 1)[0] if names else "main"
-        script = next((after.split() for word, after in pairwise(words) if word == "-c"), [])
-        if script and program == "main":
-            return _program_name(script)
-    return (nearest_dns_label(program, letter_first=True) or "main")[:_LONGEST_NAME].rstrip("-")

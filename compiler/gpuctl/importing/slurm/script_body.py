@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
@@ -31,6 +30,7 @@ from gpuctl.importing.slurm.command_rules import (
     SHELL_WITH_COMMAND,
     SUBMITS_TEXT,
     assigned_names,
+    assignments,
     differs_by_node,
     is_harmless_on_every_node,
     lost_processes,
@@ -88,7 +88,6 @@ class ScriptBody:
         self.draft = draft
         self.remarks = self.body.remarks
         self.srun = srun
-        self.assigned: Counter[str] = Counter()
         self.sourced: set[str] = set()
         """Variables that scripts beside the file set."""
         self.removed: set[int] = set()
@@ -99,6 +98,7 @@ class ScriptBody:
         self.settings: list[Statement] = []
         """Shell options such as `set -e`, which a single program does not need."""
         self.statements = statements_of_body(self.text, facts.first_line)
+        self.assigned = assignments(self.text, self.statements)
         self.runners = functions_that_run_arguments(self.text, self.statements)
         self.has_steps = any(command.name == "srun" for item in self.statements for command in item.commands)
         """True if Slurm starts programs, to which it gives a list of their GPUs."""
@@ -107,15 +107,12 @@ class ScriptBody:
     def convert(self) -> BodyRemarks:
         """Set the command, the variables and the directory of the document. Return what there is to note."""
         for command in (item for statement in self.statements for item in statement.commands):
-            self.assigned.update(assigned_names(command))
             for word in command.words:
                 name, equals, value = self.body.raw(word).partition("=")
                 if equals and word.is_assignment:
                     self.body.assigned.setdefault(name, []).append(value.strip("\"' "))
             if command.background and command.name != "srun" and not command.is_behind_pipe(self.text):
                 self.body.only_steps_in_background = False
-        self.assigned.update(re.findall(r"\b(?:for|select)[ \t]+([A-Za-z_]\w*)[ \t]+in\b", self.text))
-        self.assigned.update(re.findall(r"\(\([ \t]*([A-Za-z_]\w*)[ \t]*=", self.text))
         for index, statement in enumerate(self.statements):
             if index in self.host_files.writers | self.host_files.about:
                 self.body.edits.remove(statement.start, statement.end)
@@ -124,12 +121,7 @@ class ScriptBody:
                 self._statement(statement)
         self.body.note_commands_of_nodes()
         lines = ScriptLines(self.body, self.statements, self.removed)
-        lines.remove_directives()
-        lines.note_arguments()
-        lines.note_start_directory()
-        lines.note_slurm_commands()
-        lines.note_commands_of_hosts()
-        lines.note_foreign_variables(self.known.union(self.assigned, self.sourced, self.replaced.hosts))
+        lines.note(self.known.union(self.assigned, self.sourced, self.replaced.hosts))
         words = self._single_program()
         result = self.body.edits.result() if words is None else " ".join(words)
         lines.note_uses(self.replaced.hosts, result)
@@ -314,7 +306,6 @@ class ScriptBody:
         if (field := bind_variable(name, value.text, line, self.srun)) is not None:
             return field
         if any(map(reads_variables, (command for statement in self.kept for command in statement.commands))):
-            # A program before it runs without the variable, or a file may set another value.
             return None
         self.draft.set_item("environment.env", name, value.text, line)
         for constant in self.constants.pop(name, ()):

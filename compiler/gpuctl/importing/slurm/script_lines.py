@@ -64,7 +64,19 @@ class ScriptLines:
         self.remarks = body.remarks
         self.first_line = body.facts.first_line
 
-    def remove_directives(self) -> None:
+    def note(self, known: Collection[str]) -> None:
+        """Note what the lines need that a pod does not have.
+
+        :param known: variables that are not the submitting shell's.
+        """
+        self._remove_directives()
+        self._note_arguments()
+        self._note_start_directory()
+        self._note_slurm_commands()
+        self._note_commands_of_hosts()
+        self._note_foreign_variables(known)
+
+    def _remove_directives(self) -> None:
         """Remove `#SBATCH` lines between statements. Those of a here-document are a part of its text."""
         for match in re.finditer(_DIRECTIVE_LINE, self.body.text):
             if not any(item.start <= match.start() < item.end for item in self.statements):
@@ -106,7 +118,7 @@ class ScriptLines:
             if number not in self.removed and not text.lstrip().startswith("#"):
                 yield number, text
 
-    def note_arguments(self) -> None:
+    def _note_arguments(self) -> None:
         """Note the arguments of the script, which are not in the file."""
         text = self.body.text
         defined = [range(item.start, item.end) for item in self.statements if item.defines_function(text)]
@@ -130,7 +142,7 @@ class ScriptLines:
             if own is not None and re.search(r"\b(?:echo|printf)\b", text) is None:
                 self.remarks.lost(number, own[0], "the script is no file in a document: write the path")
 
-    def note_start_directory(self) -> None:
+    def _note_start_directory(self) -> None:
         """Note lines that use the directory in which the script starts, up to the first command that leaves it."""
         if not self.body.facts.in_submit_directory:
             return
@@ -146,7 +158,7 @@ class ScriptLines:
                 note = "the script starts in `environment.workdir`; Slurm starts it where sbatch is called"
                 self.remarks.add(number, number, Outcome.CHANGED, COMMAND, note)
 
-    def note_slurm_commands(self) -> None:
+    def _note_slurm_commands(self) -> None:
         """Note commands of Slurm whose output a line uses."""
         for number, text in self.unquoted():
             lists_hosts = re.search(_LISTS_HOSTS, text) is not None
@@ -154,7 +166,7 @@ class ScriptLines:
                 note = NO_HOSTS if name == "scontrol" and lists_hosts else SLURM_COMMANDS.get(name, NO_STEP)
                 self.remarks.lost(number, name, note)
 
-    def note_commands_of_hosts(self) -> None:
+    def _note_commands_of_hosts(self) -> None:
         """Note commands in texts that stay, as in ``bash -c "srun ..."``, which an image does not have."""
         used = set(re.findall(_NAME, self.body.edits.remaining(untouched=True)))
         unused = {
@@ -171,7 +183,7 @@ class ScriptLines:
             if match is not None and not self.remarks.is_dropped(number):
                 self.remarks.lost(number, match[0], NO_STEP if match[0] == "srun" else NO_CONTAINERS)
 
-    def note_foreign_variables(self, known: Collection[str]) -> None:
+    def _note_foreign_variables(self, known: Collection[str]) -> None:
         """Note variables of the shell that submits, which a container does not have, and mounts that are not known.
 
         :param known: further variables that are not the submitting shell's.
