@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import anyio
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -176,25 +176,24 @@ class RequestMiddleware:
         if length.isdigit() and int(length) > limit:
             raise Problem(413, say("the body is larger than {limit} bytes", limit=limit))
         found = bytearray()
-
-        async def read() -> None:
-            more = True
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise Problem(400, say("the body ended too early"))
-                part = message.get("body", b"")
-                self._bodies.begin(caller, len(part))
-                found.extend(part)
-                if len(found) > limit:
-                    raise Problem(413, say("the body is larger than {limit} bytes", limit=limit))
-                more = message.get("more_body", False)
-
         try:
-            await asyncio.wait_for(read(), self._settings.body_timeout)
+            # `asyncio.wait_for` would keep the parts of a rejected body in a reference cycle.
+            with anyio.fail_after(self._settings.body_timeout):
+                more = True
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Problem(400, say("the body ended too early"))
+                    part = message.get("body", b"")
+                    self._bodies.begin(caller, len(part))
+                    found.extend(part)
+                    if len(found) > limit:
+                        raise Problem(413, say("the body is larger than {limit} bytes", limit=limit))
+                    more = message.get("more_body", False)
         except BaseException as error:
             self._bodies.done(caller, len(found))
-            if isinstance(error, asyncio.TimeoutError):
+            found.clear()
+            if isinstance(error, TimeoutError):
                 text = say("the body did not arrive within {limit} s", limit=f"{self._settings.body_timeout:g}")
                 raise Problem(408, text) from None
             raise

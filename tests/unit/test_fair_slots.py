@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import tracemalloc
 from types import SimpleNamespace
 from typing import Any
 
@@ -189,6 +191,40 @@ def test_bodies_of_unknown_clients_do_not_fill_the_memory() -> None:
         assert await request(middleware, "", b"x" * 1000, b"x" * 24, b"") == 200
 
     asyncio.run(run())
+
+
+def test_rejected_bodies_are_freed_at_once() -> None:
+    """Not by the next garbage collection of old objects, which a service with large lists runs rarely."""
+    settings = ServerSettings(body_timeout=0.01)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    async def receive() -> Message:
+        if parts:
+            return {"type": "http.request", "body": parts.pop(), "more_body": True}
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async def send(message: Message) -> None: ...
+
+    async def run() -> None:
+        middleware = RequestMiddleware(app, settings, ServiceMetrics(Mirror(None, ())), Sessions(secure=False))  # type: ignore[arg-type]
+        for number in range(30):
+            # The body stays away, or is too large.
+            parts.extend([bytes(600_000)] * (1 + number % 2))
+            headers = [(b"transfer-encoding", b"chunked")]
+            scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
+            await middleware(scope, receive, send)
+        assert tracemalloc.get_traced_memory()[0] < 3_000_000
+
+    parts: list[bytes] = []
+    gc.disable()
+    tracemalloc.start()
+    try:
+        asyncio.run(run())
+    finally:
+        tracemalloc.stop()
+        gc.enable()
 
 
 def test_few_long_logs_are_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
