@@ -447,7 +447,7 @@ type HeldIdle struct {
 	Currency       *string `json:"currency"`
 	// Idle GPU-hours of all allocated GPUs; null for callers who may not see all namespaces.
 	TotalIdleGPUHours *float64 `json:"total_idle_gpu_hours"`
-	// Cost of these GPU-hours; null under the same condition.
+	// Cost of these GPU-hours; null if a price is not set.
 	TotalIdleCost *float64 `json:"total_idle_cost"`
 	// Number of idle workloads, of all pages.
 	Total     int64      `json:"total"`
@@ -537,7 +537,8 @@ type IdleGpus struct {
 	AllocatedGPUHours float64 `json:"allocated_gpu_hours"`
 	// Measured part of the held GPU-hours, 0 to 1.
 	Coverage *float64 `json:"coverage"`
-	// Cost of the idle GPU-hours by the platform's prices at their time; null if a price is not set.
+	// Cost of the idle GPU-hours by the platform's prices at their time; null if a price is not set, or if it held GPUs of
+	// several prices and not all were idle all the time.
 	IdleCost *float64 `json:"idle_cost"`
 	// The job that holds them, by its name for `gpuctl pause`; null if it cannot be paused, or not by the caller.
 	Pause *string `json:"pause"`

@@ -19,7 +19,7 @@ from sqlalchemy import delete, select
 
 from gpuctl.cli.main import run
 from gpuctl.language.usage_block import UsagePrices
-from gpuctl.objects.durations import HOUR
+from gpuctl.objects.durations import DAY, HOUR
 from gpuctl.reading.usage.price_list import PriceList, price_list
 from gpuctl_usage.answers.held_models import held_models
 from gpuctl_usage.answers.hourly_answers import HoursQuery
@@ -29,7 +29,7 @@ from gpuctl_usage.answers.ledger_costs import with_costs
 from gpuctl_usage.answers.query_scope import Paging
 from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.day_scheduling import DayRoller
-from gpuctl_usage.facts import WorkloadKey
+from gpuctl_usage.facts import RetentionDays, WorkloadKey
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.database_tables import periods, sums
 from gpuctl_usage.store.engines import engine_of, url_of, write_transaction
@@ -163,6 +163,40 @@ def test_idle_cost_of_waste(tmp_path: Path) -> None:
             cost = costs_of(parts, case, lambda worker: "")[""][1]
             costs = [found["total_idle_cost"], found["workloads"][0]["idle_cost"]]
             assert costs == pytest.approx([cost] * 2, abs=0.006), (case, first, last)
+
+
+def test_idle_cost_is_unknown_if_a_workload_left_gpus_of_several_prices_idle(tmp_path: Path) -> None:
+    """It moved: the busy hours on the A100 must not be charged by the H20 that it leaves idle now."""
+    key = WorkloadKey("nlp", "Deployment", "lab", "w-lab")
+    busy = Worker(key, "n1", 4, (90.0,), START, START + 10.0 * HOUR)
+    idle = Worker(key, "n2", 4, (1.0,), START + 10.0 * HOUR, None)
+    prices = PriceList({"A100-80G": 20.0, "H20": 10.0}, "CNY")
+    with closing(replace(WORLD, workers=(busy, idle)).collected(tmp_path / "usage.db", START, END)) as database:
+
+        def costs(start: int, prices: PriceList) -> tuple[float | None, float | None]:
+            found = waste(database, "", float(start), float(END), prices=prices)
+            return found["total_idle_cost"], found["workloads"][0]["idle_cost"]
+
+        expected = 40 * 0.1 * 20 + 64 * 0.99 * 10
+        assert costs(START, prices) == (pytest.approx(expected), None)
+        assert costs(START + 10 * HOUR, prices) == pytest.approx((64 * 0.99 * 10,) * 2)
+        assert costs(START, PriceList({"A100-80G": 10.0, "H20": 10.0})) == pytest.approx((40 + 64 * 9.9,) * 2)
+
+
+def test_idle_hours_of_pruned_days_count(tmp_path: Path) -> None:
+    """The hours of the first day are deleted, and its sums remain."""
+    with closing(WORLD.collected(tmp_path / "usage.db", START, END)) as database:
+        days = DayRoller(database, 1)
+        days.begin(END)
+        assert days.roll_due(END) == 1
+        before = waste(database, "", float(START), float(END))
+        while database.prune(1, RetentionDays(9, 9, 1, 9), END + DAY):
+            pass
+        assert set(database.hours(1, 0, 2**40)) == {START + 24 * HOUR, START + 25 * HOUR}
+        after = waste(database, "", float(START), float(END))
+        assert after["total_idle_gpu_hours"] == before["total_idle_gpu_hours"]
+        figures = [(row["idle_gpu_hours"], row["allocated_gpu_hours"]) for row in before["workloads"]]
+        assert [(row["idle_gpu_hours"], row["allocated_gpu_hours"]) for row in after["workloads"]] == figures
 
 
 GROUPS: dict[Level, Callable[[Worker], str]] = {

@@ -193,7 +193,8 @@ class IdleGpus(UsageValue):
     allocated_gpu_hours: float = Field(description="GPU-hours held in the requested time.", examples=[100.0])
     coverage: float | None = Field(description="Measured part of the held GPU-hours, 0 to 1.", examples=[0.98])
     idle_cost: float | None = Field(
-        description="Cost of the idle GPU-hours by the platform's prices at their time; null if a price is not set.",
+        description="Cost of the idle GPU-hours by the platform's prices at their time; null if a price is not set, or "
+        "if it held GPUs of several prices and not all were idle all the time.",
         examples=[1202.5],
     )
     pause: str | None = Field(
@@ -218,7 +219,7 @@ class HeldIdle(UsageValue):
         examples=[412.7],
     )
     total_idle_cost: float | None = Field(
-        description="Cost of these GPU-hours; null under the same condition.", examples=[5158.75]
+        description="Cost of these GPU-hours; null if a price is not set.", examples=[5158.75]
     )
     total: int = Field(description="Number of idle workloads, of all pages.", examples=[1])
     workloads: list[IdleGpus]

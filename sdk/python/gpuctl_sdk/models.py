@@ -494,7 +494,7 @@ class HeldIdle(Answer):
     total_idle_gpu_hours: float | None = Field(default=None, alias="total_idle_gpu_hours")
     """Idle GPU-hours of all allocated GPUs; null for callers who may not see all namespaces."""
     total_idle_cost: float | None = Field(default=None, alias="total_idle_cost")
-    """Cost of these GPU-hours; null under the same condition."""
+    """Cost of these GPU-hours; null if a price is not set."""
     total: int
     """Number of idle workloads, of all pages."""
     workloads: list[IdleGpus]
@@ -590,7 +590,9 @@ class IdleGpus(Answer):
     coverage: float | None = None
     """Measured part of the held GPU-hours, 0 to 1."""
     idle_cost: float | None = Field(default=None, alias="idle_cost")
-    """Cost of the idle GPU-hours by the platform's prices at their time; null if a price is not set."""
+    """Cost of the idle GPU-hours by the platform's prices at their time; null if a price is not set, or if it held
+    GPUs of several prices and not all were idle all the time.
+    """
     pause: str | None = None
     """The job that holds them, by its name for `gpuctl pause`; null if it cannot be paused, or not by the caller.
     """

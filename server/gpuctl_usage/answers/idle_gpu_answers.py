@@ -17,15 +17,19 @@ from gpuctl.objects.durations import DAY, HOUR
 from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.usage.price_list import PriceList, cost, sum_known
+from gpuctl.reading.usage.usage_costs import is_same_time
+from gpuctl_usage.answers.held_models import held_by
+from gpuctl_usage.answers.hourly_answers import HoursQuery, read_known_steps
 from gpuctl_usage.answers.number_format import gpu_amount, rounded
 from gpuctl_usage.answers.query_scope import find_cluster
+from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.facts import Holding, WorkloadKey
 from gpuctl_usage.store import intervals
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.database_tables import clusters, holdings
 from gpuctl_usage.store.idle_hours import GroupSums, KnownHour, groups_at, known_hours, sums_by_hour, sums_together
 from gpuctl_usage.store.surrogate_keys import group_ids, workload_group
-from gpuctl_usage.sums import Group, Level
+from gpuctl_usage.sums import Level
 
 _MAX_LOOK_BACK = 30 * DAY
 """Maximum time to look back for the begin of an idle period; longer ones are reported with this length."""
@@ -33,7 +37,7 @@ _CHECKED_FIRST = 2
 """Hours of a day that are checked first; the last hour may not be fully measured yet."""
 
 
-_NOTHING = GroupSums(0, 0.0, 0.0, 0.0, 0.0)
+_NOTHING = GroupSums(0, 0.0, 0.0, 0.0)
 
 
 class IdleRule(NamedTuple):
@@ -101,7 +105,10 @@ def idle_workloads(
         numbers = {ids[workload_group(key)]: item for key, item in candidates.items() if workload_group(key) in ids}
         _look_back(connection, found.id, numbers, rule, _known_until(connection, found.id))
         idle = {number: item for number, item in numbers.items() if item.until - item.since >= rule.after}
-        for number, sums in sums_together(connection, found.id, sorted(idle), start, end).items():
+        asked = HoursQuery(cluster, start, end, step=StepUnit.TOTAL)
+        for number, sums in sums_together(
+            connection, sorted(idle), read_known_steps(connection, asked, found.id)
+        ).items():
             idle[number].in_range = sums
         for number, item in idle.items():
             item.number = number
@@ -125,17 +132,24 @@ def waste(
     numbers, is_priced = [item.number for item in items], not prices.is_empty
     costs: dict[int, list[float | None]] = {number: [] for number in numbers}
     total, total_costs = 0.0, list[float | None]()
+    parts = list(prices.periods(start, end))
+    queries = [HoursQuery(cluster, part.start, part.end, step=StepUnit.TOTAL) for part in parts]
     with database.reading() as connection:
         found = find_cluster(connection, cluster)
-        for period in prices.periods(start, end):
-            together = sums_together(connection, found.id, numbers, period.start, period.end)
-            for item in items:
-                by_model = _idle_of(item, together.get(item.number, _NOTHING))
-                costs[item.number].append(cost(by_model, period.models))
-            if namespaces is None:
-                by_model = _idle_by_model(connection, found.id, period.start, period.end)
-                total += sum(by_model.values())
-                total_costs.append(cost(by_model, period.models))
+        models = groups_at(connection, found.id, Level.MODEL) if namespaces is None else {}
+        held: dict[tuple[int, int], dict[str, float]] = defaultdict(dict)
+        for row in held_by(
+            connection, found.id, queries, [holdings.c.workload_id], [holdings.c.workload_id.in_(numbers)]
+        ):
+            held[row.part, row.workload_id][row.model] = row.seconds
+        for place, (part, query) in enumerate(zip(parts, queries, strict=True)):
+            known_steps = read_known_steps(connection, query, found.id)
+            together = sums_together(connection, [*numbers, *sorted(models)], known_steps)
+            for number in numbers:
+                costs[number].append(_idle_cost(together.get(number, _NOTHING), held[place, number], part.models))
+            by_model = {group.value: together.get(number, _NOTHING).idle for number, group in models.items()}
+            total += sum(by_model.values())
+            total_costs.append(cost(by_model, part.models))
         known = _known_until(connection, found.id)
     return {
         "cluster": found.name,
@@ -151,12 +165,17 @@ def waste(
     }
 
 
-def _idle_of(item: IdleWorkload, used: GroupSums) -> dict[str, float]:
-    """Return idle GPU-seconds by model. The sums of a workload are not by model: they are divided like the GPUs it
-    holds now.
+def _idle_cost(used: GroupSums, held: Mapping[str, float], prices: Mapping[str, float]) -> float | None:
+    """Return the cost of what a workload left idle; None if unknown. Its sums are not by model: if it held GPUs of
+    several prices, it is known only if all of them were idle all the time.
+
+    :param held: GPU-seconds that it held by model.
     """
-    whole = sum(item.gpus.values())
-    return {model: used.idle * gpus / whole for model, gpus in item.gpus.items()} if whole else {}
+    whole = sum(held.values())
+    is_all_idle = is_same_time(used.idle, used.alloc_gpu_s)
+    if not is_same_time(whole, used.alloc_gpu_s) or (len(set(map(prices.get, held))) > 1 and not is_all_idle):
+        return None
+    return cost({model: used.idle * seconds / whole for model, seconds in held.items()}, prices)
 
 
 def _row(item: IdleWorkload, idle_cost: float | None) -> dict[str, Any]:
@@ -268,10 +287,3 @@ def _is_known(hour: GroupSums, rule: IdleRule) -> bool:
 def _known_until(connection: Connection, cluster: int) -> float:
     found = connection.execute(select(clusters.c.last_seen).where(clusters.c.id == cluster)).scalar_one_or_none()
     return float(found or 0.0)
-
-
-def _idle_by_model(connection: Connection, cluster: int, start: float, end: float) -> dict[str, float]:
-    """Return the GPU-seconds of the cluster measured as idle, by model."""
-    models: dict[int, Group] = groups_at(connection, cluster, Level.MODEL)
-    together = sums_together(connection, cluster, sorted(models), start, end)
-    return {models[number].value: sums.idle for number, sums in together.items()}

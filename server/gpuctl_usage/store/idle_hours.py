@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Integer, func, select
 
 from gpuctl_usage.store.database_tables import groups, periods, sums
 from gpuctl_usage.store.hours import KnownFrom, PeriodLength, between
+from gpuctl_usage.store.inline_tables import inline_table, packed_rows
+from gpuctl_usage.store.period_selection import KnownStep
 from gpuctl_usage.sums import Group, Level
 
 _AT_ONCE = 500
 
 
 class GroupSums(NamedTuple):
-    """Sums of a group over an hour or a range: GPU-seconds held and measured, and percent times GPU-seconds.
-
-    :param seconds: known length of the hour.
-    """
+    """Sums of a group over an hour or a range: GPU-seconds held and measured, and percent times GPU-seconds."""
 
     start: int
-    seconds: float
     alloc_gpu_s: float
     obs_gpu_s: float
     util_gpu_s: float
@@ -56,7 +54,7 @@ def sums_by_hour(
     connection: Connection, cluster: int, numbers: Sequence[int], start: float, end: float
 ) -> Iterator[tuple[int, GroupSums]]:
     """Yield the sums of each group id for each hour that begins in [start, end)."""
-    columns = (sums.c.group_id, periods.c.start, periods.c.seconds, *_SUMMED)
+    columns = (sums.c.group_id, periods.c.start, *_SUMMED)
     for few in _portions(numbers):
         statement = select(*columns).select_from(periods).join(sums, sums.c.period_id == periods.c.id)
         found = connection.execute(
@@ -66,17 +64,17 @@ def sums_by_hour(
             yield number, GroupSums(*values)
 
 
-def sums_together(
-    connection: Connection, cluster: int, numbers: Sequence[int], start: float, end: float
-) -> dict[int, GroupSums]:
-    """Sum all hours that begin in [start, end) for each group id."""
+def sums_together(connection: Connection, numbers: Sequence[int], chosen: Iterable[KnownStep]) -> dict[int, GroupSums]:
+    """Sum all hours and days of steps for each group id."""
+    ids = packed_rows([period for step in chosen for period in step.periods])
+    given = inline_table(connection, "wanted", {"number": Integer})
     columns = [func.sum(column).label(column.name) for column in _SUMMED]
     found: dict[int, GroupSums] = {}
     for few in _portions(numbers):
-        statement = select(sums.c.group_id, *columns).select_from(periods).join(sums, sums.c.period_id == periods.c.id)
-        wanted = between(cluster, PeriodLength.HOUR, start, end), sums.c.group_id.in_(few)
-        for row in connection.execute(statement.where(*wanted).group_by(sums.c.group_id)):
-            found[row.group_id] = GroupSums(0, end - start, row.alloc_gpu_s, row.obs_gpu_s, row.util_gpu_s)
+        source = given.join(sums, sums.c.period_id == given.c.number)
+        statement = select(sums.c.group_id, *columns).select_from(source).where(sums.c.group_id.in_(few))
+        for row in connection.execute(statement.group_by(sums.c.group_id), {"wanted": ids}):
+            found[row.group_id] = GroupSums(0, row.alloc_gpu_s, row.obs_gpu_s, row.util_gpu_s)
     return found
 
 
