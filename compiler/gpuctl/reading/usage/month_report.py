@@ -8,11 +8,8 @@ from dataclasses import dataclass
 from gpuctl.objects.durations import HOUR
 from gpuctl.reading.usage.gpu_time import GpuTime, KnownTime, sum_gpu_times
 from gpuctl.reading.usage.price_list import PricePeriod
-from gpuctl.reading.usage.usage_costs import GroupCost
+from gpuctl.reading.usage.usage_costs import GroupCost, is_same_time
 from gpuctl.reading.usage.usage_records import GroupUse
-
-_LOST = 1e-6
-"""Relative error that rounding to millionths of a GPU-second may add to a sum; the absolute tolerance is one second."""
 
 
 @dataclass(frozen=True)
@@ -60,5 +57,5 @@ class MonthReport:
 
     def differs(self, groups: Iterable[GroupUse]) -> float:
         """Return the GPU-hours by which groups exceed the cluster (negative: fall short); 0 within rounding errors."""
-        found = sum_gpu_times(group.total for group in groups).held - self.whole.held
-        return 0.0 if abs(found) <= max(1.0, _LOST * self.whole.held) else found / HOUR
+        held = sum_gpu_times(group.total for group in groups).held
+        return 0.0 if is_same_time(held, self.whole.held) else (held - self.whole.held) / HOUR
