@@ -37,21 +37,15 @@ func (c *Client) WaitForJob(ctx context.Context, job string, options *WaitOption
 	var heard time.Time
 	for {
 		found, err := c.GetJob(ctx, job, &GetJobOptions{Namespace: options.Namespace})
-		if err != nil {
-			if !isTransient(ctx, err) || time.Since(heard) > outage {
-				return "", err
-			}
-			if err := sleep(ctx, every); err != nil {
-				return "", err
-			}
-			continue
-		}
-		heard = time.Now()
-		if slices.Contains(until, found.Status) {
+		switch {
+		case err == nil && slices.Contains(until, found.Status):
 			return found.Status, nil
-		}
-		if slices.Contains(ended, found.Status) {
+		case err == nil && slices.Contains(ended, found.Status):
 			return "", &JobEndedError{Job: job, Status: found.Status}
+		case err == nil:
+			heard = time.Now()
+		case !isTransient(ctx, err) || time.Since(heard) > outage:
+			return "", err
 		}
 		if err := sleep(ctx, every); err != nil {
 			return "", err
