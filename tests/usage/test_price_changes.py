@@ -165,13 +165,13 @@ def test_idle_cost_of_waste(tmp_path: Path) -> None:
             assert costs == pytest.approx([cost] * 2, abs=0.006), (case, first, last)
 
 
-def test_idle_cost_is_unknown_if_a_workload_left_gpus_of_several_prices_idle(tmp_path: Path) -> None:
+def test_idle_cost_is_unknown_if_a_workload_left_gpus_of_several_prices_idle(address: str) -> None:
     """It moved: the busy hours on the A100 must not be charged by the H20 that it leaves idle now."""
     key = WorkloadKey("nlp", "Deployment", "lab", "w-lab")
     busy = Worker(key, "n1", 4, (90.0,), START, START + 10.0 * HOUR)
     idle = Worker(key, "n2", 4, (1.0,), START + 10.0 * HOUR, None)
     prices = PriceList({"A100-80G": 20.0, "H20": 10.0}, "CNY")
-    with closing(replace(WORLD, workers=(busy, idle)).collected(tmp_path / "usage.db", START, END)) as database:
+    with closing(replace(WORLD, workers=(busy, idle)).collected(address, START, END)) as database:
 
         def costs(start: int, prices: PriceList) -> tuple[float | None, float | None]:
             found = waste(database, "", float(start), float(END), prices=prices)
