@@ -37,7 +37,9 @@ OPERATIONS = {
 }
 
 PARTS = 3
-"""`make test` runs generated requests, odd headers and odd queries for one in PARTS operations."""
+"""`make test` runs generated requests, odd headers and odd queries for one in PARTS operations, and sends each operation
+one in PARTS of the invalid bodies.
+"""
 
 NEVER_FOUND = {"getQueue"}
 """Operations on objects that the control plane does not have: Kueue is not installed."""
@@ -144,7 +146,9 @@ def test_invalid_bodies_are_rejected_with_400(world: Served, title: str) -> None
     """400, and the message names the mistake."""
     refill(world)
     method, path = fill_path(title)
-    for name, odd in BODIES.items():
+    # One dependency parses the bodies of all operations; each body meets several of them.
+    step = 1 if SCALE >= 1 else PARTS
+    for name, odd in list(BODIES.items())[BODIED.index(title) % step :: step]:
         answer = world.client().request(method, path, content=odd.body, headers={"Content-Type": odd.kind})
         assert answer.status_code == 400, f"{name}: {answer.status_code} {answer.text[:500]}"
         value = answer.json()
