@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
+from typing import Any
 
 from gpuctl.kube.api_requests import CONCURRENCY
 from gpuctl.kube.connection import Connection
@@ -34,20 +35,8 @@ class RedactingSession(ListSharingSession):
         self._visibility = visibility
         self._redacted = ObjectRedactor(visibility, hidden_nodes).redacted
 
-    def pages(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        labels: str = "",
-        fields: str = "",
-        on_version: Callable[[str], None] = lambda version: None,
-        on_restart: Callable[[], None] | None = None,
-    ) -> Iterator[list[Object]]:
-        found = super().pages(
-            resource, namespace, labels=labels, fields=fields, on_version=on_version, on_restart=on_restart
-        )
-        for page in found:
+    def pages(self, *selection: Any, **options: Any) -> Iterator[list[Object]]:
+        for page in super().pages(*selection, **options):
             yield list(map(self._redacted, page))
 
     def shows(self, obj: Object) -> bool:

@@ -116,19 +116,28 @@ async def follow_by_socket(websocket: WebSocket) -> None:
         await websocket.send_denial_response(answer(problem_for(error, websocket.url.path)))
         return
     await websocket.accept(PROTOCOL if PROTOCOL in websocket.scope["subprotocols"] else None)
-    hub = request.service.logs
     try:
-        hub.enter(request.caller.name)
+        request.service.logs.enter(request.caller.name)
     except TooManyFollowers as error:
         await _close(websocket, LogEnd(AWAY, str(error)))
         return
+    end = await _follow(request, lambda follower: _send_frames(websocket, request, follower), websocket.receive)
+    if end is not None:
+        await _close(websocket, end)
+
+
+async def _follow(
+    request: FollowRequest, send: Callable[[LogSubscription], Coroutine[Any, Any, LogEnd | None]], receive: Receive
+) -> LogEnd | None:
+    """Send a log until it ends, or the client disconnects or is too slow, and leave the hub.
+
+    :returns: the end to tell the client; None if it was sent.
+    """
     follower = LogSubscription(request.selection)
     try:
-        end = await _first(_send_frames(websocket, request, follower), _gone(websocket), _cut(follower))
-        if end is not None:
-            await _close(websocket, end)
+        return await _first(send(follower), _disconnected(receive), _cut(follower))
     finally:
-        hub.leave(request.caller.name)
+        request.service.logs.leave(request.caller.name)
 
 
 def _follow_request(websocket: WebSocket) -> FollowRequest:
@@ -182,9 +191,9 @@ async def _send_frames(websocket: WebSocket, request: FollowRequest, follower: L
     return None
 
 
-async def _gone(websocket: WebSocket) -> None:
+async def _disconnected(receive: Receive) -> None:
     """Return when the client has disconnected. Its messages are ignored."""
-    while (await websocket.receive())["type"] != "websocket.disconnect":
+    while (await receive())["type"] not in ("http.disconnect", "websocket.disconnect"):
         pass
 
 
@@ -253,26 +262,21 @@ class LogEvents(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream; 429 if too many clients are following logs."""
-        hub, name = self._request.service.logs, self._request.caller.name
         try:
-            hub.enter(name)
+            self._request.service.logs.enter(self._request.caller.name)
         except TooManyFollowers as error:
             await answer(Problem(429, str(error)))(scope, receive, send)
             return
-        follower = LogSubscription(self._request.selection)
         scope.setdefault("state", {})[FOLLOWS] = True
-        try:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            end = await _first(self._send(send, follower), _disconnected(receive), _cut(follower))
-            if end is not None and "cut" in scope["state"]:
-                scope["state"]["cut"]()
-        finally:
-            hub.leave(name)
+        end = await _follow(self._request, lambda follower: self._send(send, follower), receive)
+        if end is not None and "cut" in scope["state"]:
+            scope["state"]["cut"]()
 
     async def _send(self, send: Send, follower: LogSubscription) -> None:
         async def put(text: str, *, more: bool = True) -> None:
             await send({"type": "http.response.body", "body": text.encode(), "more_body": more})
 
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         await put("retry: 3000\n\n")
         async with contextlib.aclosing(self._request.items(follower)) as items:
             async for item in items:
@@ -289,8 +293,3 @@ def _event_text(item: FollowedItem | LogEnd | None, follower: LogSubscription) -
     if isinstance(item, LogEnd):
         return event("end", {"code": item.code, "reason": item.reason})
     return ":\n\n"
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
