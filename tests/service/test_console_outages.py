@@ -57,7 +57,7 @@ def test_failure_is_shown_and_the_page_recovers(visit: Visit, answer: dict[str, 
 
 
 def test_one_failure_of_several_parts_is_one_notice(visit: Visit) -> None:
-    page = visit.log_in().page
+    page = visit.log_in(address="/overview").page
     page.route("**/api/v1/**", lambda route: route.abort("connectionreset"))
     page.reload()
     visit.see("No data: see the error on this page.")
