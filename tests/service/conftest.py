@@ -54,7 +54,7 @@ def served(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
     # The product's example documents mount host paths, also for users.
     directory = tmp_path_factory.mktemp("service")
     config = plane.kubeconfig()
-    with serving(directory, config, users, fresh=True, host_paths='["/"]') as running:  # type: ignore[arg-type]
+    with serving(directory, config, users, host_paths='["/"]') as running:  # type: ignore[arg-type]
         yield running
 
 
