@@ -11,6 +11,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.importing.import_values import Given, Unreadable
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.tools import find_importer
+from properties.scale import part_of
 
 CORPUS = Path(__file__).resolve().parents[1] / "imports"
 FILES = {
@@ -46,9 +47,10 @@ def _with_unknown_fields(text: str) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("case", sorted(FILES))
 def test_an_unknown_field_is_in_the_ledger(case: str) -> None:
+    """`make test` tries a third of the places in each file."""
     text = FILES[case].read_text()
     wrong = []
-    for number, changed in _with_unknown_fields(text):
+    for number, changed in part_of(_with_unknown_fields(text), 3):
         try:
             source = Source("a.yaml", changed)
             found = find_importer(source, None).run(source, Given())
