@@ -22,7 +22,7 @@ class Surface(Enum):
 
 
 _process = Surface.COMMAND_LINE
-_target_options = ""
+_target_options = _kubectl_options = ""
 _request: ContextVar[Surface | None] = ContextVar("surface", default=None)
 
 
@@ -42,10 +42,10 @@ def set_request_surface(value: Surface) -> None:
     _request.set(value)
 
 
-def set_target_options(text: str) -> None:
+def set_target_options(gpuctl: str, kubectl: str = "") -> None:
     """Set the options with which the commands in this process's texts select its cluster or service."""
-    global _target_options
-    _target_options = text
+    global _target_options, _kubectl_options
+    _target_options, _kubectl_options = gpuctl, kubectl
 
 
 def command_line(*words: str, file: str = "") -> str:
@@ -56,6 +56,12 @@ def command_line(*words: str, file: str = "") -> str:
     options = _target_options if surface() is Surface.COMMAND_LINE else ""
     parts = ("gpuctl", *words, options, f"> {file}" if file else "")
     return f"`{' '.join(filter(None, parts))}`"
+
+
+def kubectl_line(*words: str) -> str:
+    """Return a kubectl command in backquotes that acts on the cluster of this process."""
+    options = _kubectl_options if surface() is Surface.COMMAND_LINE else ""
+    return f"`{' '.join(filter(None, ('kubectl', *words, options)))}`"
 
 
 class JobHint(NamedTuple):

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from urllib3.exceptions import ReadTimeoutError
 
 from gpuctl import hints
+from gpuctl.cli.command_target import note_context
 from gpuctl.hints import (
     JOB_ACTIONS,
     JobHint,
@@ -23,6 +25,7 @@ from gpuctl.hints import (
     RecoverHint,
     RevisionHint,
     Surface,
+    kubectl_line,
     set_request_surface,
     set_target_options,
 )
@@ -130,6 +133,29 @@ def test_command_of_a_hint_acts_on_the_same_cluster(hint: Any, command: str, req
     finally:
         set_target_options("")
         set_request_surface(Surface.COMMAND_LINE)
+
+
+def test_kubectl_command_acts_on_the_same_cluster() -> None:
+    assert kubectl_line("delete pvc", "data") == "`kubectl delete pvc data`"
+    set_target_options("--cluster=prod", "--context=prod-admin")
+    try:
+        assert kubectl_line("delete pvc", "data") == "`kubectl delete pvc data --context=prod-admin`"
+        set_request_surface(Surface.REST)
+        assert kubectl_line("delete pvc", "data") == "`kubectl delete pvc data`"
+    finally:
+        set_target_options("")
+        set_request_surface(Surface.COMMAND_LINE)
+
+
+def test_kubectl_gets_the_context_of_a_cluster_of_the_platform() -> None:
+    with click.Context(click.Command("apply")) as context:
+        context.params = {"kubeconfig": "k c"}
+        note_context("prod-admin")
+    try:
+        assert kubectl_line("get pods") == "`kubectl get pods '--kubeconfig=k c' --context=prod-admin`"
+        assert f"{RecoverHint()}" == "`gpuctl recover '--kubeconfig=k c'`"
+    finally:
+        set_target_options("")
 
 
 def test_every_hint_class_is_covered() -> None:

@@ -17,6 +17,7 @@ _CLUSTER = f"{__name__}--cluster"
 _SERVER = f"{__name__}--server"
 _SERVICE = f"{__name__} service"
 _CURRENT = f"{__name__} current"
+_CONTEXT = f"{__name__} context"
 
 
 def note_clusters(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> None:
@@ -79,7 +80,16 @@ def set_current_cluster(name: str) -> None:
 
 def note_target() -> None:
     """Let the commands in messages have the options that select the current command's cluster or service."""
-    set_target_options(shlex.join(_target_options()))
+    given, root = click.get_current_context().params, click.get_current_context().find_root()
+    names = {"kubeconfig": given.get("kubeconfig"), "context": root.meta.get(_CONTEXT) or given.get("context")}
+    kubectl = [f"--{option}={value}" for option, value in names.items() if value]
+    set_target_options(shlex.join(_target_options()), shlex.join(kubectl))
+
+
+def note_context(name: str | None) -> None:
+    """Store the context that the platform has for the current cluster: kubectl does not know `--cluster` of gpuctl."""
+    click.get_current_context().find_root().meta[_CONTEXT] = name
+    note_target()
 
 
 def recover_command(name: str | None = None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpuctl.apply.plan.decision_inputs import Target
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.hints import kubectl_line
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
@@ -56,7 +57,7 @@ def note_kept_claims(session: Session, plan: Plan, keys: Records) -> None:
     kept = [key for key, claim in zip(named, found, strict=True) if claim and is_ours(claim) and is_shared(claim, keys)]
     for namespace in sorted({key.namespace for key in kept}):
         names = [key.name for key in kept if key.namespace == namespace]
-        command = f"`kubectl delete pvc {' '.join(names)} -n {namespace}`"
+        command = kubectl_line("delete pvc", *names, f"-n {namespace}")
         plan.notes.append(
             say(
                 "the {number:claim stays/claims stay} with the data: {names:few} in {namespace}; {command} deletes "

@@ -15,7 +15,7 @@ from gpuctl.apply.plan.scheduled_run_plan import note_unfinished_runs
 from gpuctl.apply.state.live_state import COMPANIONS, OURS, read_live_state
 from gpuctl.backend.lowering_context import Lowered
 from gpuctl.backend.object_order import deletion_rank
-from gpuctl.hints import IN_NAMESPACE, OR_DELETE_FILE
+from gpuctl.hints import IN_NAMESPACE, OR_DELETE_FILE, kubectl_line
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
@@ -144,6 +144,7 @@ def _mains(objects: Iterable[Object], keys: Records, name: str) -> list[Object]:
 def foreign_job_error(workload: Object, title: str) -> ForeignJob:
     """Return the error for a job that another tool made: an older gpuctl, or kubectl."""
     metadata, kind = workload["metadata"], RESOURCES[workload["kind"]].title
+    command = kubectl_line("delete", kind, metadata["name"], f"-n {metadata['namespace']}")
     return ForeignJob(
         say(
             "{job} in {namespace} is not gpuctl's: it has no label {label}",
@@ -151,12 +152,7 @@ def foreign_job_error(workload: Object, title: str) -> ForeignJob:
             namespace=metadata["namespace"],
             label=OURS,
         ),
-        say(
-            "`kubectl delete {kind} {name} -n {namespace}` deletes it",
-            kind=kind,
-            name=metadata["name"],
-            namespace=metadata["namespace"],
-        ),
+        say("{command} deletes it", command=command),
     )
 
 

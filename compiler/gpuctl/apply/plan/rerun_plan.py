@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuctl.apply.plan.lost_work import ended_word
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.hints import JobHint
+from gpuctl.hints import JobHint, kubectl_line
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object, annotations_of, key_of
@@ -78,10 +78,8 @@ def _end_of(workload: Object, title: str, keys: Records) -> str:
                 namespace=key.namespace,
             ),
             say(
-                "`kubectl rollout restart {resource}/{name} -n {namespace}` restarts its pods",
-                resource=key.resource.plural,
-                name=key.name,
-                namespace=key.namespace,
+                "{command} restarts its pods",
+                command=kubectl_line(f"rollout restart {key.resource.plural}/{key.name} -n {key.namespace}"),
             ),
         )
     if is_waiting(workload, keys):

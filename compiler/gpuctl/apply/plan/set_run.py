@@ -17,6 +17,7 @@ from gpuctl.apply.state.applyset import ApplySet
 from gpuctl.apply.state.git_repository import Commit, compare_commits
 from gpuctl.apply.state.managed_fields import owned_fields
 from gpuctl.apply.state.provenance import list_sources, source_mismatch
+from gpuctl.hints import kubectl_line
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
@@ -292,7 +293,7 @@ def in_other_sets(session: Session, members: dict[Key, str]) -> Iterator[str]:
 def _removal_command(namespace: str, keys: Iterable[Key]) -> str:
     """Return the command that removes those of the objects that are in a namespace from their set."""
     objects = " ".join(f"{key.resource.title}/{key.name}" for key in keys if key.namespace == namespace)
-    return f"`kubectl label {objects} -n {namespace} {PART_OF}-`"
+    return kubectl_line("label", objects, f"-n {namespace}", f"{PART_OF}-")
 
 
 def _set_title(session: Session, identity: str, namespace: str) -> str:

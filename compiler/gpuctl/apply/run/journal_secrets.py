@@ -24,6 +24,7 @@ from gpuctl.apply.run.journal_entries import (
     encode_entry,
 )
 from gpuctl.apply.state.secret_data import DamagedSecret, data_of, decompressed, encoded_data, json_of, mapping_of
+from gpuctl.hints import kubectl_line
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.display_text import visible
 from gpuctl.language.sentences import say
@@ -90,8 +91,8 @@ class Journal:
     @property
     def removal(self) -> str:
         """Return the command that deletes its Secrets."""
-        names = " ".join(item["metadata"]["name"] for item in self.secrets)
-        return f"kubectl delete secret -n {self.namespace} {names}"
+        names = (item["metadata"]["name"] for item in self.secrets)
+        return kubectl_line(f"delete secret -n {self.namespace}", *names)
 
 
 def secrets_of(

@@ -101,7 +101,7 @@ def plan_recovery(
                         namespace=journal.namespace,
                         reason=journal.invalid_reason,
                     ),
-                    say("check it, and delete it if nothing is missing: `{command}`", command=journal.removal),
+                    say("check it, and delete it if nothing is missing: {command}", command=journal.removal),
                 )
             )
     entries = [entry for journal in recovery_plan.journals for entry in journal.entries]
@@ -159,12 +159,12 @@ def incomplete_journal(
             objects=[loss.key for loss in gone],
         )
         hint = say(
-            "apply the documents of all of these; or delete the rest of the journal: `{command}`",
+            "apply the documents of all of these; or delete the rest of the journal: {command}",
             command=journal.removal,
         )
     else:
         lost = say("; its contents are unknown")
-        hint = say("if no job is missing, delete the rest: `{command}`", command=journal.removal)
+        hint = say("if no job is missing, delete the rest: {command}", command=journal.removal)
     return RecoveryProblem(journal.namespace, f"{text}{lost}", hint, journal=journal.id)
 
 
@@ -173,7 +173,7 @@ def _taken(journal: Journal, live: Mapping[Key, Object], exclusions: RecoveryExc
         why = name_conflict(entry, live)
         if why is not None and not exclusions.excludes(entry) and exclusions.refusal_of(entry) is None:
             hint = say(
-                "delete or rename that object and run {recover}; or, if the job is not to be restored: `{command}`",
+                "delete or rename that object and run {recover}; or, if the job is not to be restored: {command}",
                 recover=RecoverHint(),
                 command=journal.removal,
             )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from gpuctl.api.error_meanings import UNDETERMINED, failure_value, meaning_of
-from gpuctl.cli.command_target import note_target, stated_clusters
+from gpuctl.cli.command_target import note_context, note_target, stated_clusters
 from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.cluster_choice import (
     check_known_cluster,
@@ -207,6 +207,7 @@ def open_named_cluster(
     kubeconfig, context = connection
     if name is not None and cluster is not None:
         context = chosen_context(name, cluster, context)
+        note_context(context)
     session = open_session(
         kubeconfig=kubeconfig, context=context, impersonated=Impersonation(user or "", groups or (), uid or "")
     )
