@@ -38,7 +38,7 @@ _LIST = r"&&|\|\|"
 
 
 class _Gpus(NamedTuple):
-    """The GPUs of a node as they are written."""
+    """The GPUs of a node, in the words of the source."""
 
     vendor: str = ""
     names: Sequence[str] = ()
