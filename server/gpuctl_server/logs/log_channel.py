@@ -320,7 +320,7 @@ class _ChannelReader:
                 elif isinstance(item, LogProblem):
                     self._post(LogNote("problem", item.pod, item.message))
                 elif item is not None:
-                    # A log that has ended needs no numbers of lines any more: pods come and go.
+                    # A log that has ended needs no numbers of its lines: pods come and go.
                     self._entries = {source: made for source, made in self._entries.items() if made.uid != item.uid}
                     self._post(item)
         return LogEnd(HAS_ENDED, last)
