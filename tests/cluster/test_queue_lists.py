@@ -164,7 +164,7 @@ def test_command_line_through_the_service_prints_the_same(
 @pytest.mark.slow
 def test_console_leads_from_a_waiting_job_to_whom_it_waits_for(queue_place: Place, busy: Busy, service: Served) -> None:
     with chromium() as browser, visiting(browser, service) as visit:
-        page = visit.log_in().page
+        page = visit.log_in(address="/overview").page
         page.locator("#waiting + * a, section[aria-labelledby=waiting] a").filter(has_text="third").click()
         visit.see("Jobs ahead of it")
         page.locator("main a").filter(has_text="fourth").first.click()
