@@ -29,7 +29,7 @@ from gpuctl.apply.plan.plan import Method, Step
 from gpuctl.apply.plan.workload_steps import replacement, workload_step
 from gpuctl.apply.state.compare import FieldOutcome, compare
 from gpuctl.apply.state.managed_fields import Tree, applied_fields, foreign_managers, owned_fields, union, unstated
-from gpuctl.hints import ADOPT_OBJECT, OR_RELOWER
+from gpuctl.hints import ADOPT_OBJECT, OR_RELOWER, kubectl_line
 from gpuctl.kube.session import MANAGER
 from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import (
@@ -125,9 +125,9 @@ def _created_once(target: Target, live: Object) -> Step:
         raise DecisionRefused(
             say(
                 "ResourceFlavor {name} has the node labels {have} in the cluster and {want} here: set `gpu.types` in "
-                "platform.yaml to the cluster's labels, or change the flavor while no job uses it (`kubectl edit "
-                "resourceflavor {name}`)",
+                "platform.yaml to the cluster's labels, or change the flavor while no job uses it ({command})",
                 name=target.key.name,
+                command=kubectl_line("edit resourceflavor", target.key.name),
                 have=have,
                 want=want,
             )

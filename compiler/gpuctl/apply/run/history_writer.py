@@ -28,6 +28,7 @@ from gpuctl.apply.state.past_documents import (
     without_credentials,
 )
 from gpuctl.frontend.document_variant import PLAIN, Variant
+from gpuctl.hints import kubectl_line
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
@@ -298,9 +299,8 @@ class _NamespaceHistory:
             if number > LARGEST:
                 raise ClusterError(
                     say(
-                        "its revision numbers are used up: `kubectl delete secret -l {label}={job}`",
-                        label=self._keys.history,
-                        job=job,
+                        "its revision numbers are used up: {command}",
+                        command=kubectl_line(f"delete secret -l {self._keys.history}={job}"),
                     )
                 )
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs, missing_job
-from gpuctl.hints import IN_NAMESPACE
+from gpuctl.hints import IN_NAMESPACE, kubectl_line
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.names import is_dns_subdomain, is_label_value
@@ -226,11 +226,8 @@ def workload_of(job: Job) -> Object:
         )
     names = [pod["metadata"]["name"] for pod in job.pods]
     which = " ".join(names) if len(names) <= _FEW else f"-l app={job.identity.name}"
-    hint = (
-        say("`kubectl delete pod {pods} -n {namespace}` ends what runs", pods=which, namespace=job.identity.namespace)
-        if names
-        else None
-    )
+    end = kubectl_line("delete pod", which, f"-n {job.identity.namespace}")
+    hint = say("{command} ends what runs", command=end) if names else None
     raise NoSuchJob(say("only pods {whose} are left", whose=whose), hint)
 
 

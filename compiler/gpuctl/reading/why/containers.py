@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuctl.capacity.snapshot.pod_requests import container_limits
+from gpuctl.hints import kubectl_line
 from gpuctl.language.sentences import Template, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.pod_specs import containers_of
@@ -117,12 +118,8 @@ def _config(evidence: Evidence, held: WaitingContainer) -> Finding:
         create = "create secret generic" if kind == "Secret" else "create configmap"
         literals = " ".join(f"--from-literal={key}=..." for key in _keys(held.pod, kind, missing["name"]) or ["KEY"])
         fix = say(
-            "`kubectl {create} {name} -n {namespace} {literals}` with its value instead of `...`; kubelet tries again "
-            "then",
-            create=create,
-            name=missing["name"],
-            namespace=namespace,
-            literals=literals,
+            "{command} with its value instead of `...`; kubelet tries again then",
+            command=kubectl_line(create, missing["name"], "-n", namespace, literals),
         )
         numbers |= {"missing": missing["name"]}
         return Finding("config-missing", message, numbers, fix, (held.source,), held.name)

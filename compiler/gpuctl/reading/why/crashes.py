@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpuctl.capacity.snapshot.pod_requests import container_limits
+from gpuctl.hints import kubectl_line
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.array_jobs import is_array
@@ -209,8 +210,9 @@ def _hardware(crash: _Crash) -> Finding:
         line=crash.said.line,
     )
     fix = say(
-        "ask the administrators to look at {node}, and to keep other jobs away (`kubectl cordon {node}`); then {again}",
+        "ask the administrators to look at {node}, and to keep other jobs away ({command}); then {again}",
         node=node,
+        command=kubectl_line("cordon", str(node)),
         again=how_to_run_again(crash.evidence),
     )
     return crash.finding("gpu-hardware-error", message, fix, node=node)

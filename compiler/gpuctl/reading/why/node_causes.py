@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from gpuctl.hints import kubectl_line
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.workload_state import find_condition, has_ended
@@ -57,9 +58,8 @@ def lost_node(evidence: Evidence) -> Finding | None:
         if ready.get("status") == "Unknown":
             message = say("the node {node} of its pod {pod} does not answer, for {duration}{why}", **known)
         fix = say(
-            "`kubectl describe node {node}` shows more; {command} does not wait for it, although processes may still "
-            "run there",
-            node=node,
+            "{look} shows more; {command} does not wait for it, although processes may still run there",
+            look=kubectl_line("describe node", node),
             command=forced_deletion(evidence, pod),
         )
         told = known_proofs(condition_proof(live, "Ready"), condition_proof(pod, "Ready"))

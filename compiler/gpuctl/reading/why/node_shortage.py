@@ -13,7 +13,7 @@ from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.scheduler.cluster_state import initial_state
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
 from gpuctl.capacity.scheduler.scheduling import ROOM, nodes_that_pass
-from gpuctl.hints import command_line
+from gpuctl.hints import command_line, kubectl_line
 from gpuctl.language.mig_profiles import KNOWN_PROFILES, resource_of
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import labels_of
@@ -180,7 +180,7 @@ def _fix(
     if 0 < most < need and is_gpu and pending.evidence.job.identity.kind == "training":
         return _over_nodes(pending, need, most)
     if change is not None:
-        return Sentence(f"`kubectl uncordon {change.uncordoned}`") if change.uncordoned else change.text
+        return Sentence(kubectl_line("uncordon", change.uncordoned)) if change.uncordoned else change.text
     if not most and is_gpu and (other := other_vendor(pending, left)) is not None:
         return say(
             "`resources.gpu-vendor: {vendor}` asks for {resource}; or use another `resources.pool`",
@@ -276,7 +276,7 @@ def rollout(pending: PendingPods) -> Finding | None:
             for pod in old[:_HOLDERS]
         )
         spec = '{"spec":{"strategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1}}}}'
-        fix = Sentence(f"`kubectl patch deployment {workload['metadata']['name']} -n {namespace} -p '{spec}'`")
+        fix = Sentence(kubectl_line("patch deployment", workload["metadata"]["name"], "-n", namespace, f"-p '{spec}'"))
         return Finding(
             "rollout-deadlock", message, numbers, fix, (*pending.sources, *told_by), pending.name, pending.number
         )

@@ -18,6 +18,7 @@ from gpuctl.capacity.admission.quota_charges import (
     parse_unspecified,
     shortfalls,
 )
+from gpuctl.hints import kubectl_line
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import TRAININGS, Object, labels_of
 from gpuctl.objects.elastic_jobs import node_bounds
@@ -308,9 +309,9 @@ def _limit_range(evidence: Evidence, text: str, counted: dict[str, Any], told: t
     namespace = evidence.job.identity.namespace
     change = f"`{', '.join(fields)}`" if fields else say("requests equal to limits")
     fix = say(
-        "{change}, or change the LimitRange: `kubectl get limitrange -n {namespace} -o yaml`",
+        "{change}, or change the LimitRange: {command}",
         change=change,
-        namespace=namespace,
+        command=kubectl_line("get limitrange -n", namespace, "-o yaml"),
     )
     unique = [item for number, item in enumerate(numbers) if item not in numbers[:number]]
     message = say("a LimitRange refuses its pods: {said:;}", said=said)
@@ -325,7 +326,7 @@ def _priority_class(evidence: Evidence, text: str, counted: dict[str, Any], told
         return None
     ours = [(item.value, level) for level, item in evidence.settings.priorities.items() if item.class_name == match[1]]
     value = ours[0][0] if ours else 1000
-    create = f"`kubectl create priorityclass {match[1]} --value={value}`"
+    create = kubectl_line("create priorityclass", match[1], f"--value={value}")
     fix = say("use another `job.priority`, or let an administrator create the class: {command}", command=create)
     if ours:
         fix = say(

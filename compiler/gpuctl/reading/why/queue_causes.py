@@ -10,6 +10,7 @@ from typing import Any
 from gpuctl.capacity.kueue.cohorts import ZERO
 from gpuctl.capacity.kueue.queue_messages import QueuePath, flavor_rooms
 from gpuctl.capacity.kueue.queue_quota import QueueHeadroom
+from gpuctl.hints import kubectl_line
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hidden_names import is_hidden, unique_names
@@ -212,7 +213,7 @@ def _fix(admission: Object, place: QueuePosition, namespace: str) -> Sentence:
             "wait for the program or person that removes the annotation {annotation} of the job",
             annotation=ADMISSION_GATES,
         )
-    look = f"`kubectl describe workloads.kueue.x-k8s.io {name} -n {namespace}`"
+    look = kubectl_line("describe workloads.kueue.x-k8s.io", name, "-n", namespace)
     if condition(admission, "QuotaReserved") is not None and not (admission.get("status") or {}).get("admissionChecks"):
         return say(
             "if this lasts for more than a minute, ask the administrators of the queue {queue}; {command} shows more",

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gpuctl.capacity.admission.quota_charges import parse_exceeded
 from gpuctl.capacity.fit.shortage import eligible_nodes
+from gpuctl.hints import kubectl_line
 from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import format_amount
@@ -39,8 +40,8 @@ def unknown_room(pending: PendingPods) -> Finding | None:
         why=why,
     )
     fix = say(
-        "`kubectl get resourceslices,resourceclaims -n {namespace}` shows the devices and who has them",
-        namespace=pending.evidence.job.identity.namespace,
+        "{command} shows the devices and who has them",
+        command=kubectl_line("get resourceslices,resourceclaims -n", pending.evidence.job.identity.namespace),
     )
     return pending.finding("unknown", message, {"resourceClaims": claims, "nodes": dict(pending.reason_counts)}, fix)
 

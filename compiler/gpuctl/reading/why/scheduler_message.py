@@ -8,6 +8,7 @@ from collections.abc import Container
 from gpuctl.capacity.fit.verdicts import with_unit_names
 from gpuctl.capacity.scheduler.scheduler_model import units
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
+from gpuctl.hints import kubectl_line
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.objects.pod_specs import mounted_claims
 from gpuctl.reading.why.finding import Finding
@@ -32,7 +33,7 @@ _WORDS: tuple[tuple[str, str, Template, Template], ...] = (
         r"pod has unbound immediate PersistentVolumeClaims|node\(s\) didn't find available persistent volumes to bind",
         "claim-unbound",
         Template("the PersistentVolumeClaim {which} has no volume"),
-        Template("`kubectl describe pvc {claims} -n {namespace}` shows what it waits for"),
+        Template("{command} shows what it waits for"),
     ),
     (
         (
@@ -148,9 +149,8 @@ def cause_in_message(pending: PendingPods) -> Finding | None:
                 "selector": ", ".join(f"{key}={value}" for key, value in selector.items())
                 or pending.affinity
                 or say("by affinity"),
-                "claims": " ".join(claims),
+                "command": kubectl_line("describe pvc", *claims, "-n", pending.evidence.job.identity.namespace),
                 "which": say("{claims:or}", claims=claims) if claims else say("of one of its volumes"),
-                "namespace": pending.evidence.job.identity.namespace,
             }
             numbers = {"waitingPods": pending.number, "nodes": dict(pending.reason_counts)}
             said = Sentence(f"{pending.prefix}{say(template, **values)}")

@@ -10,6 +10,7 @@ from typing import Any
 from gpuctl.capacity.fit.smallest_change import is_maintenance_taint
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
 from gpuctl.capacity.scheduler.scheduling import ROOM, failing_rule, nodes_that_pass, untolerated_taint
+from gpuctl.hints import kubectl_line
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.objects.api_resources import TRAININGS
@@ -132,7 +133,7 @@ def _node_states(pending: PendingPods) -> Finding | None:
     if cause == "taint":
         numbers["taint"] = taint_text(taint)
         alike = [node_info.node.name for node_info in states[cause] if taint in node_info.node.taints]
-        remove = f"`kubectl taint node {' '.join(alike[:_LISTED])} {taint_text(taint)}-`"
+        remove = kubectl_line("taint node", *alike[:_LISTED], f"{taint_text(taint)}-")
         tolerations = f"podPatch: {{tolerations: [{{key: {key}, operator: Exists}}]}}"
         fix = say(
             "if the nodes are meant for jobs like this, tolerate it (`{tolerations}`); otherwise {command} removes it",
@@ -145,9 +146,9 @@ def _node_states(pending: PendingPods) -> Finding | None:
                 command=remove,
             )
     elif cause == "cordoned":
-        fix = Sentence(f"`kubectl uncordon {' '.join(nodes[:_LISTED])}`")
+        fix = Sentence(kubectl_line("uncordon", *nodes[:_LISTED]))
     else:
-        fix = say("`kubectl describe node {node}` shows what its kubelet lacks", node=nodes[0])
+        fix = say("{command} shows what its kubelet lacks", command=kubectl_line("describe node", nodes[0]))
     kind: str = say(" with {type}", type=pending.gpu_type) if pending.gpu_type else ""
     if not kind and total < len(pending.selected_nodes):
         kind = say(" that {total:is/are} large enough{wish}", total=total, wish=_largest_wish(pending))

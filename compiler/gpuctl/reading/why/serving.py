@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuctl.hints import kubectl_line
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.companion_names import MAIN_PORT, service_name
@@ -78,7 +79,7 @@ def _of_service(evidence: Evidence, service: Object, ready: list[Object]) -> Fin
     selector = spec.get("selector") or {}
     wanted = ", ".join(f"{key}={value}" for key, value in selector.items())
     matched = [pod for pod in ready if selector and selector.items() <= labels_of(pod).items()]
-    shown = f"`kubectl get service {name} -n {evidence.job.identity.namespace} -o yaml`"
+    shown = kubectl_line("get service", name, "-n", evidence.job.identity.namespace, "-o yaml")
     again = say("apply its document again, or correct the Service: {command}", command=shown)
     numbers = {"service": name, "selector": dict(selector), "readyPods": len(ready)}
     if not matched:
@@ -119,7 +120,7 @@ def _pods(evidence: Evidence) -> Sentence:
 
 
 def _slices_of(evidence: Evidence, name: str) -> str:
-    return f"`kubectl get endpointslices -n {evidence.job.identity.namespace} -l {SERVICE_NAME}={name}`"
+    return kubectl_line("get endpointslices -n", evidence.job.identity.namespace, f"-l {SERVICE_NAME}={name}")
 
 
 def _ports(pod: Object) -> Iterator[Object]:
@@ -161,9 +162,8 @@ def failing_autoscaler(evidence: Evidence) -> Finding | None:
                 text=f"{reason}: {one_line(item.get('message'))}",
             )
             fix = say(
-                "check that its metric exists: `kubectl describe hpa {name} -n {namespace}` shows what it asks for",
-                name=name,
-                namespace=namespace,
+                "check that its metric exists: {command} shows what it asks for",
+                command=kubectl_line("describe hpa", name, "-n", namespace),
             )
             numbers = {"autoscaler": name, "reason": reason, "pods": evidence.wanted}
             return Finding("autoscaler-failing", message, numbers, fix, known_proofs(condition_proof(scaler, kind)))
@@ -184,7 +184,7 @@ def paused_rollout(evidence: Evidence) -> Finding | None:
         updated=updated,
         total=evidence.wanted,
     )
-    fix = Sentence(f"`kubectl rollout resume deployment/{name} -n {evidence.job.identity.namespace}`")
+    fix = Sentence(kubectl_line(f"rollout resume deployment/{name} -n", evidence.job.identity.namespace))
     told = known_proofs(Proof("spec", object_title(workload), "paused: true"), condition_proof(workload, "Progressing"))
     return Finding("rollout-paused", message, {"pods": evidence.wanted, "updatedPods": updated}, fix, told)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl.hints import JobHint, command_line
+from gpuctl.hints import JobHint, command_line, kubectl_line
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.array_jobs import array_progress, is_array
@@ -45,7 +45,9 @@ def forced_deletion(evidence: Evidence, pod: Object) -> Sentence:
     """Return the command that deletes the job, or a pod that is left of it, without waiting for its end."""
     if evidence.job.workload is not None:
         return command("delete job", evidence, "--force")
-    return Sentence(f"`kubectl delete pod {pod['metadata']['name']} -n {evidence.job.identity.namespace} --force`")
+    return Sentence(
+        kubectl_line("delete pod", pod["metadata"]["name"], "-n", evidence.job.identity.namespace, "--force")
+    )
 
 
 def _rerun(evidence: Evidence) -> Sentence:
@@ -89,10 +91,8 @@ def terminating(evidence: Evidence) -> Finding | None:
     told = (Proof("status", about, f"deletionTimestamp {gone['metadata']['deletionTimestamp']}"),)
     if held:
         fix = say(
-            "the controller that set the finalizer has to remove it; `kubectl get {about} -n {namespace} -o yaml` "
-            "shows all",
-            about=about,
-            namespace=evidence.job.identity.namespace,
+            "the controller that set the finalizer has to remove it; {command} shows all",
+            command=kubectl_line("get", about, "-n", evidence.job.identity.namespace, "-o yaml"),
         )
         message = say("it is being deleted, and the finalizer {names:and} holds it", names=held)
         return Finding("terminating", message, numbers, fix, told)
@@ -186,9 +186,8 @@ def suspended(evidence: Evidence) -> Finding | None:
         if evidence.scaler is not None:
             message = say("spec.replicas is 0, and not by gpuctl pause; its autoscaler does nothing at 0")
         fix = say(
-            "`kubectl scale {about} -n {namespace} --replicas=1`, or apply its document again",
-            about=about,
-            namespace=evidence.job.identity.namespace,
+            "{command}, or apply its document again",
+            command=kubectl_line("scale", about, "-n", evidence.job.identity.namespace, "--replicas=1"),
         )
         return Finding("suspended", message, {"replicas": 0}, fix, (Proof("spec", about, "replicas: 0"),))
     return None

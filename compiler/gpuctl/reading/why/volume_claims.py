@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from gpuctl.hints import kubectl_line
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import annotations_of
 from gpuctl.objects.pod_specs import mounted_claims
@@ -36,7 +37,7 @@ def chosen_node(pending: PendingPods) -> Finding | None:
             by=say(" that {provisioner} has to provision", provisioner=provisioner) if provisioner else "",
             why=say(": {text}", text=one_line(last.get("message"))) if failed else "",
         )
-        look = f"`kubectl describe pvc {name} -n {namespace}`"
+        look = kubectl_line("describe pvc", name, "-n", namespace)
         fix = (
             say(
                 "correct what the provisioner refuses, in the claim or in its StorageClass; {command} shows it",
@@ -110,9 +111,8 @@ def claims(pending: PendingPods) -> Finding | None:
             why=say(": {text}", text=why) if why else "",
         )
         fix = say(
-            "`kubectl describe pvc {claims} -n {namespace}` shows what it waits for",
-            claims=name,
-            namespace=pending.evidence.job.identity.namespace,
+            "{command} shows what it waits for",
+            command=kubectl_line("describe pvc", name, "-n", pending.evidence.job.identity.namespace),
         )
         found = pending.finding("claim-unbound", message, {"claim": name, "phase": phase}, fix)
         told = tuple(event_proof(event) for event in _claim_events(pending, name)[-1:])
