@@ -113,14 +113,16 @@ def test_name_of_a_sweep_leaves_room_for_the_numbers() -> None:
     head = HEAD.replace("name: tune", f"name: {'a' * 60}").replace("gpu: 1", "gpu: 8, nodes: 2")
     found = [item for item in compiled("{lr: [1, 2], seed: [1]}", head).diagnostics if item.code == "GPU217"]
     (problem,) = found
-    assert problem.message.startswith("the name has 60 characters; a training here can have 59, because its jobs are")
+    assert problem.message.startswith(
+        "the name has 60 characters; the limit for this training is 59, because its jobs are"
+    )
     assert problem.hint == f"shorten it, for instance to `{'a' * 59}`"
     # The first jobs have room, the last one has not.
     schedule = HEAD.replace("name: tune", f"name: {'a' * 50}") + "schedule: '@daily'\n"
     seeds = ", ".join(map(str, range(101)))
     found = [item for item in compiled(f"{{lr: [1], seed: [{seeds}]}}", schedule).diagnostics if item.code == "GPU217"]
     (problem,) = found
-    assert "can have 48, because its jobs are called NAME-0 to NAME-100, and" in problem.message
+    assert "is 48, because its jobs are called NAME-0 to NAME-100, and" in problem.message
 
 
 def test_huge_sweep_is_refused_at_once() -> None:

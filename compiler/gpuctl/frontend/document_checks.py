@@ -133,7 +133,7 @@ def _name_length(document: Document, model: Job, settings: Settings) -> Iterator
             ERROR,
             "GPU217",
             say(
-                "the name has {length} characters; a {kind} here can have {longest}, because {reason}",
+                "the name has {length} characters; the limit for this {kind} is {longest}, because {reason}",
                 length=length,
                 kind=document.kind,
                 longest=longest,
