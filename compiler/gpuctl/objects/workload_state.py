@@ -15,6 +15,12 @@ NOT_READY_IN_TIME = "PodsReadyTimeout"
 """The reason of Kueue for the eviction of a Workload whose pods were not ready in time."""
 _REQUEUED_AT_THE_END = (NOT_READY_IN_TIME, "AdmissionCheck")
 _LABELS_OF_RUNS = ("app", MANAGED_BY)
+FAILURE_CONDITIONS = ("Failed", "FailureTarget")
+"""Conditions of a Job or JobSet that has failed. A Job has the second one while its pods end."""
+_END_CONDITIONS = {
+    "Job": ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"),
+    "JobSet": ("Completed", "Failed"),
+}
 
 
 def find_condition(obj: Object, kind: str) -> Object:
@@ -48,6 +54,17 @@ def condition(obj: Object, kind: str) -> Any:
     return found if found.get("status") == "True" else None
 
 
+def end_condition(workload: Object) -> Object:
+    """Return the condition that marks the end of a Job or JobSet; empty if it has not ended."""
+    kinds = _END_CONDITIONS.get(workload["kind"], ())
+    return next(filter(None, (condition(workload, kind) for kind in kinds)), {})
+
+
+def failure_condition(workload: Object) -> Object:
+    """Return the condition that says that a Job or JobSet has failed; empty if it has not."""
+    return next(filter(None, (condition(workload, kind) for kind in FAILURE_CONDITIONS)), {})
+
+
 def has_ended(pod: Object) -> bool:
     """Return True if all containers of a pod have ended for good."""
     return (pod.get("status") or {}).get("phase") in ENDED_PHASES
@@ -58,7 +75,7 @@ def end_state(obj: Object) -> str | None:
     if obj["kind"] == "Job":
         if condition(obj, "Complete") or condition(obj, "SuccessCriteriaMet"):
             return "finished"
-        return "failed" if condition(obj, "Failed") or condition(obj, "FailureTarget") else None
+        return "failed" if failure_condition(obj) else None
     if obj["kind"] == "JobSet":
         return "finished" if condition(obj, "Completed") else "failed" if condition(obj, "Failed") else None
     return None

@@ -7,12 +7,7 @@ from collections.abc import Iterable
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import SERVICES, Object
 from gpuctl.objects.timestamps import age
-from gpuctl.objects.workload_state import condition, end_state
-
-_ENDS = {
-    "Job": ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"),
-    "JobSet": ("Completed", "Failed"),
-}
+from gpuctl.objects.workload_state import condition, end_condition, end_state
 
 
 def end_description(obj: Object) -> Sentence | None:
@@ -20,8 +15,8 @@ def end_description(obj: Object) -> Sentence | None:
 
     In brackets is the type of its end condition; it is ``Failed`` for a failed training.
     """
-    found = next(filter(None, (condition(obj, kind) for kind in _ENDS.get(obj["kind"], ()))), None)
-    if found is None:
+    found = end_condition(obj)
+    if not found:
         return None
     since = found.get("lastTransitionTime") or (obj.get("status") or {}).get("completionTime")
     if not since:

@@ -12,7 +12,7 @@ from gpuctl.objects.api_resources import QUEUE_LABEL, Object, annotations_of, la
 from gpuctl.objects.pod_specs import REQUIRED, containers_of, required_node_terms, sidecars_of
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
-from gpuctl.objects.workload_state import has_ended
+from gpuctl.objects.workload_state import end_condition, has_ended
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 """The affinity field that only ranks nodes."""
@@ -27,8 +27,6 @@ _FILES = "Filesystem"
 _DEVICE_CLAIM = ("name", "resourceClaimName", "resourceClaimTemplateName")
 # Default grace period in seconds (pkg/apis/core/v1/defaults.go).
 _GRACE = 30
-_JOB_ENDS = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
-_SET_ENDS = ("Completed", "Failed")
 SCHEDULER = "default-scheduler"
 """The only scheduler whose rules gpuctl models."""
 
@@ -101,7 +99,7 @@ def job_entry(job: Object) -> Object | None:
     (syncJob: pastActiveDeadline).
     """
     spec, status = job["spec"], job.get("status") or {}
-    if spec.get("suspend") or _has_condition(status, _JOB_ENDS):
+    if spec.get("suspend") or end_condition(job):
         return None
     own = eviction_tolerance(spec, status)
     found: Object = {"spared": own.survivable or None, "enough": own.fatal}
@@ -115,7 +113,7 @@ def job_set_entry(obj: Object) -> Object | None:
     """Return the entry of an unfinished JobSet. ``restarts``: a failed Job restarts it; ``unsure``: its rules leave
     that open.
     """
-    if _has_condition(obj.get("status") or {}, _SET_ENDS):
+    if end_condition(obj):
         return None
     again = restarts_on_failure(obj)
     found = {"restarts": again, "unsure": again is None, "queued": QUEUE_LABEL in labels_of(obj)}
@@ -128,19 +126,11 @@ def finished_entry(obj: Object) -> Object | None:
     ``condition`` is the condition that marks the end, ``since`` its time. ``app`` is the training's name; a GitOps
     controller applies the object under a name with a hash.
     """
-    types = _JOB_ENDS if obj["kind"] == "Job" else _SET_ENDS
-    holds = {
-        item["type"]: item for item in (obj.get("status") or {}).get("conditions") or [] if item["status"] == "True"
-    }
-    end = next((holds[name] for name in types if name in holds), None)
-    if end is None:
+    end = end_condition(obj)
+    if not end:
         return None
     found = {"kind": obj["kind"], "condition": end["type"], "since": end.get("lastTransitionTime")}
     return {**_named(obj, namespaced=True), **without_empty({**found, "app": labels_of(obj).get("app")})}
-
-
-def _has_condition(status: Object, types: Iterable[str]) -> bool:
-    return any(item["type"] in types and item["status"] == "True" for item in status.get("conditions") or [])
 
 
 def _claims(pod: Object) -> list[str]:

@@ -23,7 +23,14 @@ from gpuctl.objects.pod_specs import containers_of, sidecars_of
 from gpuctl.objects.pod_templates import pods_left, replicas
 from gpuctl.objects.prerequisites import Prerequisite, is_waiting, prerequisites_of
 from gpuctl.objects.queueing import is_gated, is_held, is_queued, queue_of
-from gpuctl.objects.workload_state import condition, end_state, find_condition, gets_requests, has_ended
+from gpuctl.objects.workload_state import (
+    condition,
+    end_state,
+    failure_condition,
+    find_condition,
+    gets_requests,
+    has_ended,
+)
 
 # Messages of Kubernetes have at most 1,024 characters, except those that list many objects.
 _LONGEST = 4096
@@ -240,7 +247,7 @@ def job_status(
 def _finished(workload: Object, ended: str) -> Status:
     if ended == "finished":
         return Status("Succeeded", _SUCCEEDED)
-    why = condition(workload, "Failed") or condition(workload, "FailureTarget") or {}
+    why = failure_condition(workload)
     failed = (workload.get("status") or {}).get("failedIndexes")
     parts = (
         why.get("reason"),

@@ -16,7 +16,7 @@ from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.scheduled_jobs import is_run
-from gpuctl.objects.workload_state import condition, end_state, has_ended
+from gpuctl.objects.workload_state import end_state, failure_condition, has_ended
 from gpuctl.reading.jobs.job_objects import Job, group_by_job, identity_of, newest_generation, selector_of
 from gpuctl.reading.jobs.pod_selection import select_container
 from gpuctl.reading.jobs.status import one_line, pod_status
@@ -308,7 +308,7 @@ class LogFollower:
         elif self._workload is None:
             yield Notice(say("{job} is gone", job=title))
         elif end_state(self._workload) == "failed":
-            why = condition(self._workload, "Failed") or condition(self._workload, "FailureTarget") or {}
+            why = failure_condition(self._workload)
             pods = [pod.object for pod in self._pods.values() if pod.gone is None]
             known = self._cause(Job(self._job.identity, self._workload, pods))
             said = known or one_line(why.get("message")) or why.get("reason") or say("see its pods")

@@ -10,7 +10,7 @@ from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.elastic_jobs import node_bounds, node_count
 from gpuctl.objects.queueing import is_held, queue_of
 from gpuctl.objects.scheduled_jobs import is_run, is_scheduled
-from gpuctl.objects.workload_state import condition, end_state
+from gpuctl.objects.workload_state import FAILURE_CONDITIONS, end_state, failure_condition
 from gpuctl.reading.jobs.event_rows import event_time
 from gpuctl.reading.jobs.schedule_status import run_times
 from gpuctl.reading.jobs.status import is_ready, job_status, nodes_at_work, one_line, pod_status
@@ -196,12 +196,12 @@ def suspended(evidence: Evidence) -> Finding | None:
 def deadline_exceeded(evidence: Evidence) -> Finding | None:
     """The ``activeDeadlineSeconds`` of the Job or of its pods have passed."""
     workload = evidence.job.workload
-    failed = condition(workload, "Failed") or condition(workload, "FailureTarget") if workload is not None else None
+    failed = failure_condition(workload) if workload is not None else {}
     if workload is not None and failed and failed.get("reason") == "DeadlineExceeded":
         seconds = (workload.get("spec") or {}).get("activeDeadlineSeconds")
         limit = f" ({rough_duration(seconds)})" if seconds else ""
         message = say("it ran for longer than its deadline{limit}, and was stopped", limit=limit)
-        told = known_proofs(condition_proof(workload, "Failed") or condition_proof(workload, "FailureTarget"))
+        told = known_proofs(_failure_proof(workload))
         fix = say(
             "raise `job.max_runtime`, or the Job's activeDeadlineSeconds if something else set it, and apply again; "
             "to run it again unchanged: {command}",
@@ -224,6 +224,10 @@ def deadline_exceeded(evidence: Evidence) -> Finding | None:
     return None
 
 
+def _failure_proof(workload: Object) -> Proof | None:
+    return next(filter(None, (condition_proof(workload, kind) for kind in FAILURE_CONDITIONS)), None)
+
+
 def _goes_on(evidence: Evidence) -> bool:
     return any((pod.get("status") or {}).get("phase") in ("Pending", "Running") for pod in evidence.pods)
 
@@ -233,7 +237,7 @@ def backoff_limit(evidence: Evidence) -> Finding | None:
     workload = evidence.job.workload
     if workload is None or end_state(workload) != "failed":
         return None
-    failed = condition(workload, "Failed") or condition(workload, "FailureTarget") or {}
+    failed = failure_condition(workload)
     if failed.get("reason") == "DeadlineExceeded":
         return None
     spec, status = workload.get("spec") or {}, workload.get("status") or {}
@@ -241,7 +245,7 @@ def backoff_limit(evidence: Evidence) -> Finding | None:
     said = one_line(failed.get("message")) or failed.get("reason") or say("it failed")
     numbers = {"failedPods": count, "backoffLimit": limit}
     told = known_proofs(
-        condition_proof(workload, "Failed") or condition_proof(workload, "FailureTarget"),
+        _failure_proof(workload),
         *(event_proof(event) for event in evidence.events_with("BackOff", "Failed", "Evicted", "Killing")[-2:]),
     )
     left = ""

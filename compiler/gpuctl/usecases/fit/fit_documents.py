@@ -31,6 +31,7 @@ from gpuctl.objects.label_names import AFTER, SWEEP
 from gpuctl.objects.prerequisites import as_released, is_met, outcome_of_all, prerequisites_of
 from gpuctl.objects.scheduled_jobs import with_runs
 from gpuctl.objects.sweep_ends import Outcome
+from gpuctl.objects.workload_state import FAILURE_CONDITIONS
 from gpuctl.usecases.documents.change_options import DocumentOptions, InvalidOptions
 from gpuctl.usecases.documents.compiling import POOL_UNKNOWN, compiled
 from gpuctl.usecases.documents.snapshot_files import read_snapshot, snapshot_limits
@@ -39,8 +40,6 @@ from gpuctl.usecases.fit.fit_suggestions import suggest as look
 _SETTLED = frozenset({POOL_UNKNOWN, "GPU402", "GPU403"})
 """Diagnostics that nodes decide instead of documents: whether a pool, a GPU type or a large enough node exists."""
 _SNAPSHOTS_NAMESPACE = "default"
-_FAILURES = ("Failed", "FailureTarget")
-"""Conditions of ended Jobs and JobSets that have failed."""
 
 
 @dataclass(frozen=True)
@@ -238,7 +237,7 @@ def _with_prerequisites(answers: Sequence[Fit], compilation: Compilation, snapsh
 
 def _outcome(namespace: str, name: str, snapshot: Snapshot) -> Outcome | None:
     """Return how a training of a snapshot ended; None if it has not, or does not exist."""
-    if (namespace, name) in (snapshot.jobs_by_name.keys() | snapshot.sets_by_name.keys()):
+    if (namespace, name) in snapshot.jobs_by_name or (namespace, name) in snapshot.sets_by_name:
         return None
     metadata = {"namespace": namespace, "name": name}
     ends = [
@@ -248,7 +247,7 @@ def _outcome(namespace: str, name: str, snapshot: Snapshot) -> Outcome | None:
     ]
     # Of the generations that a GitOps controller has applied, the latest counts.
     latest = max(ends, key=lambda item: item.get("since", ""), default=None)
-    return None if latest is None else "failed" if latest["condition"] in _FAILURES else "ok"
+    return None if latest is None else "failed" if latest["condition"] in FAILURE_CONDITIONS else "ok"
 
 
 def _compiled_again(sources: list[Source], platform: Source, namespace: str) -> Compilation | None:
