@@ -11,7 +11,7 @@ from gpuctl.kube.backoff import jittered
 from gpuctl.kube.response_streams import WatchStream, is_object
 from gpuctl.kube.transport import WATCH_TIMEOUT
 from gpuctl.language.sentences import say
-from gpuctl.objects.api_resources import Key, Object, Resource, key_of
+from gpuctl.objects.api_resources import Key, Object, Resource, annotations_of, key_of
 
 MANAGER = "gpuctl"
 
@@ -146,24 +146,14 @@ class Session(ApiRequests):
         """
         key = key_of(obj)
         query = {"fieldManager": MANAGER, "fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
-        uncertain = False
+
+        def created(error: ApiError) -> Object | None:
+            live = self.get(key) if error.exists_already else None
+            is_own = live is not None and annotations_of(obj).items() <= annotations_of(live).items()
+            return live if is_own else None
+
         path = key.resource.path(key.namespace or None)
-
-        def lost() -> None:
-            nonlocal uncertain
-            uncertain = True
-
-        try:
-            created: Object = self.request("POST", path, query=query, body=obj, on_uncertain=lost)
-        except ApiError as error:
-            if error.exists_already and uncertain:
-                live = self.get(key)
-                wanted = obj["metadata"].get("annotations") or {}
-                have = (live or {"metadata": {}})["metadata"].get("annotations") or {}
-                if live is not None and wanted.items() <= have.items():
-                    return live
-            raise
-        return created
+        return self._write_once("POST", path, query, obj, "application/json", written=created)
 
     def apply(
         self, obj: Object, *, manager: str = MANAGER, force: bool = False, dry_run: bool = False
@@ -202,6 +192,29 @@ class Session(ApiRequests):
         """Send a write that may name a ``resourceVersion``. If the response was lost, the next attempt is a conflict:
         then the write counts as done if the object has what was sent.
         """
+
+        def written(error: ApiError) -> Object | None:
+            live: Object | None = self.request("GET", path) if error.is_conflict else None
+            return live if live is not None and _has_what_was_sent(live, body) else None
+
+        return self._write_once(method, path, query, body, content_type, written=written, on_status=on_status)
+
+    def _write_once(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str],
+        body: Object,
+        content_type: str,
+        *,
+        written: Callable[[ApiError], Object | None],
+        on_status: Callable[[int], None] | None = None,
+    ) -> Object:
+        """Send a write that fails if it is repeated.
+
+        :param written: takes the error of an attempt after a lost response, and returns the object if the lost attempt
+            has written it.
+        """
         uncertain = False
 
         def lost() -> None:
@@ -219,11 +232,10 @@ class Session(ApiRequests):
                 on_uncertain=lost,
             )
         except ApiError as error:
-            if error.is_conflict and uncertain:
-                live: Object = self.request("GET", path)
-                if _has_what_was_sent(live, body):
-                    return live
-            raise
+            found = written(error) if uncertain else None
+            if found is None:
+                raise
+            return found
         return result
 
     def delete(
