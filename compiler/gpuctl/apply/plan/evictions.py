@@ -227,7 +227,7 @@ def _add_result(
     elif answer.verdict == "never":
         held = [describe_partial_start(answer.starts, answer.demand.pods, answer.held)] if answer.held else []
         plan.notes.append(clauses(_never(step, answer), *held))
-    elif answer.verdict == "unknown" and answer.demand.uncounted:
+    elif answer.verdict == "unknown" and answer.demand.device_doubts:
         plan.notes.append(say("whether {job} fits is not known: {reason}", job=title, reason=answer.reason))
     elif answer.verdict == "unknown" and may_evict and not step.victims and _has_less_important(answer, snapshot):
         plan.notes.append(

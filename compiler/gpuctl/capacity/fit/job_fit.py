@@ -167,7 +167,7 @@ def _answers(
 
 def _with_unknown_rivals(answers: Sequence[Fit], node_infos: Sequence[NodeInfo]) -> list[Fit]:
     """Mark the answers of jobs that request devices as uncertain if it is unknown which devices another job takes."""
-    loose = [answer for answer in answers if answer.demand.uncounted]
+    loose = [answer for answer in answers if answer.demand.device_doubts]
     if not loose:
         return list(answers)
     devices = frozenset().union(*(node_info.node.devices for node_info in node_infos))
@@ -188,7 +188,7 @@ def _with_uncounted_devices(
     """Return "unknown" instead of an answer that rests on a lack of devices that gpuctl does not count, or on selectors
     of devices that may fail.
     """
-    reason = clauses(*answer.demand.uncounted)
+    reason = clauses(*answer.demand.device_doubts)
     if answer.verdict in STARTS and (failing := _failing_selector(answer.demand, node_infos)):
         return answer.as_unknown(failing)
     if not reason or answer.demand.refusals or answer.verdict in ("fits", "unknown"):

@@ -47,7 +47,8 @@ class Demand(NamedTuple):
     - ``in_turn``: its pods are created before the next job.
     - ``tolerance``: the number of its pods that may be evicted before it fails.
     - ``remarks``: further notes for the answer.
-    - ``uncounted``: why the devices that it may get are not all known.
+    - ``uncounted``: why nodes may have more devices for it than they report.
+    - ``unknown_devices``: why the devices that it requests are unknown; ``unknown_reasons`` has them, too.
     - ``unmatched``: the nodes (all if "") that may keep the scheduler from placing its pods anywhere, with the reason.
     - ``independent``: the pods do not wait for each other: it runs as soon as one of them has room.
     - ``freed_devices``: what the claims of each of its running pods charge to quotas, by key.
@@ -66,6 +67,7 @@ class Demand(NamedTuple):
     tolerance: EvictionTolerance = UNLIMITED
     remarks: tuple[str, ...] = ()
     uncounted: tuple[str, ...] = ()
+    unknown_devices: tuple[str, ...] = ()
     unmatched: Mapping[str, str] = {}
     independent: bool = False
     freed_devices: tuple[Mapping[str, int], ...] = ()
@@ -86,6 +88,11 @@ class Demand(NamedTuple):
         others.
         """
         return self.tolerance.fails(self.pods) is not False
+
+    @property
+    def device_doubts(self) -> tuple[str, ...]:
+        """Why the devices that it may get are not all known."""
+        return tuple(dict.fromkeys((*self.unknown_devices, *self.uncounted)))
 
     @property
     def priority(self) -> int:
@@ -286,6 +293,7 @@ def _demand(
     unknown: dict[str, None] = {}
     refused: dict[str, None] = {}
     uncounted: dict[str, None] = {}
+    unknown_devices: dict[str, None] = {}
     unmatched: dict[str, str] = {}
     groups: list[tuple[PodGroup, int]] = []
     pods: list[tuple[Object, int]] = []
@@ -296,9 +304,9 @@ def _demand(
             seen = {**template, "spec": spec}
             refused.update(dict.fromkeys(refusals(seen, namespace, namespaces[namespace], snapshot)))
             unknown.update(dict.fromkeys(unknown_reasons(spec, namespace, snapshot, classes, reported)))
-            unknown_devices = dict.fromkeys(devices.unknown_reasons(spec, namespace))
+            unknown_devices.update(dict.fromkeys(devices.unknown_reasons(spec, namespace)))
             unknown.update(unknown_devices)
-            uncounted.update({**unknown_devices, **dict.fromkeys(devices.uncounted(spec, namespace))})
+            uncounted.update(dict.fromkeys(devices.uncounted(spec, namespace)))
             unmatched.update(devices.unmatched_on(spec, namespace))
         incoming = incoming_pod(spec, labels, obj, context)
         groups.append((PodGroup((number, position), incoming), count))
@@ -320,6 +328,7 @@ def _demand(
         number,
         tolerance=own,
         uncounted=tuple(uncounted),
+        unknown_devices=tuple(unknown_devices),
         unmatched=unmatched,
         independent=is_array(obj),
         freed_devices=tuple(charges_of_devices(pod.requests, snapshot) for pod in owned),

@@ -156,7 +156,7 @@ class PendingPods:
     def unreported_room(self) -> str:
         """Return why nodes may have more room for the pod than they report; "" if they do not."""
         assert self.demand is not None
-        return clauses(*(why for why in self.demand.uncounted if why not in self.demand.unknown_reasons))
+        return clauses(*self.demand.uncounted)
 
     @cached_property
     def nodes_with_room(self) -> list[NodeInfo]:
