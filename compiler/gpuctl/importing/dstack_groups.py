@@ -8,16 +8,16 @@ from typing import Any
 
 from gpuctl.frontend.yaml_tree import MAPPING, RawDocument
 from gpuctl.importing.draft import COMMAND, Draft
-from gpuctl.importing.dstack_nodes import VARIABLES, take_commands, take_resources
+from gpuctl.importing.dstack_nodes import NOTES, VARIABLES, take_commands, take_resources
 from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.import_values import Given
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.source_tree import SourceTree
 from gpuctl.importing.task_fields import TaskFields
 from gpuctl.language.names import nearest_dns_label
+from gpuctl.language.role_block import LONGEST_ROLE_NAME
 from gpuctl.language.settings import Settings
 
-_LONGEST_NAME = 20
 _ADDRESS = r"\$\{\{[ \t]*groups\[(\d+)\]\.nodes\[(\d+)\]\.IP_ADDRESS[ \t]*\}\}"
 _RANK = r"\bDSTACK_NODE_RANK\b"
 _MASTER = r"\bDSTACK_MASTER_NODE_IP\b"
@@ -33,8 +33,7 @@ _OF_JOB = ("environment.workdir", "job.master_port")
 _NOT_OF_ROLE = ("environment.args", "environment.image", "podPatch", "storage")
 """Fields that commands of containers set, and that the groups of one job share."""
 _NOTES = {
-    r"^resources\.gpu\.(total_)?memory": "the memory of a card is that of its type: `resources.gpu-type`",
-    r"^resources\.disk": "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
+    **NOTES,
     r"^ports": "write `roles[].ports`",
 }
 
@@ -50,7 +49,7 @@ class _Group:
         take_resources(self.tree, self.draft, self.task)
         written = self.tree.text(("name",))
         self.name = nearest_dns_label(written or "", letter_first=True) or ""
-        if not 0 < len(self.name) <= _LONGEST_NAME:
+        if not 0 < len(self.name) <= LONGEST_ROLE_NAME:
             self.name = f"group-{index}"
         self.tree.taken(("name",), "roles[].name", None if self.name == written else f"the name is `{self.name}`")
         self.variable = f"GPUCTL_{self.name.upper().replace('-', '_')}"

@@ -15,6 +15,12 @@ from gpuctl.importing.node_script import convert_node_script, with_constants
 from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.importing.task_fields import TaskFields, is_no_gpu
 
+NOTES = {
+    r"^resources\.gpu\.(total_)?memory": "the memory of a card is that of its type: `resources.gpu-type`",
+    r"^resources\.disk": "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
+}
+"""Pattern of a field of a node that a document does not have -> the hint."""
+_OTHER_VARIABLE = r"\bDSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE|GPUS_NUM|RUN_NAME)\w+"
 VARIABLES = {
     r"\bDSTACK_NODES_NUM\b": "NNODES",
     r"\bDSTACK_NODE_RANK\b": "NODE_RANK",
@@ -22,8 +28,7 @@ VARIABLES = {
     r"\bDSTACK_GPUS_PER_NODE\b": "GPUCTL_GPUS_PER_NODE",
     r"(?m)^([ \t]*)fg[ \t]*$": r"\1wait $!",
     r"\$\{\{[^{}\n]*\}\}": "",
-    r"\$\{?\bDSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE|GPUS_NUM|RUN_NAME)\w+\}?"
-    r"|\bDSTACK_(?!NODES_NUM|NODE_RANK|MASTER_NODE_IP|GPUS_PER_NODE|GPUS_NUM|RUN_NAME)\w+": "",
+    rf"\$\{{?{_OTHER_VARIABLE}\}}?|{_OTHER_VARIABLE}": "",
 }
 _GPU: Path = ("resources", "gpu")
 _RANGE = "the number of GPUs is fixed: the smallest of the range"

@@ -9,7 +9,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.importing.carried_fields import PodPatch
 from gpuctl.importing.draft import COMMAND, Draft
 from gpuctl.importing.dstack_groups import take_groups
-from gpuctl.importing.dstack_nodes import shell_of, take_commands, take_resources
+from gpuctl.importing.dstack_nodes import NOTES, shell_of, take_commands, take_resources
 from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Unreadable
@@ -43,8 +43,7 @@ _NOTES = {
     r"^startup_order": "all nodes start together",
     r"^stop_criteria": "a training ends when the programs of all nodes have ended",
     r"^entrypoint": "write it as the begin of `environment.command`",
-    r"^resources\.gpu\.(total_)?memory": "the memory of a card is that of its type: `resources.gpu-type`",
-    r"^resources\.disk": "scratch space is `storage.workdirs: [{path: /scratch, emptyDir: {}}]`",
+    **NOTES,
     r"^volumes": "a volume is a PersistentVolumeClaim here: `storage.workdirs: [{path: DIR, pvc: {claim: NAME}}]`",
     r"^probes": "`service.health_check` is an HTTP path; gpuctl sets the times of the probes",
     r"^stop_duration": "the time between the signal and the end is `job.grace`",
