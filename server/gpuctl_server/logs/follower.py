@@ -38,6 +38,10 @@ class LogSelection(NamedTuple):
     grep: str = ""
     resume_from: LogPositions | None = None
 
+    def position_in(self, key: bytes) -> LogPosition | None:
+        """Return the position after which the lines of a log are requested; None if its lines are not limited so."""
+        return self.resume_from.position_in(key) if self.resume_from is not None else None
+
 
 class LogEnd(NamedTuple):
     """The end of the stream. ``code`` is a close code of WebSockets (RFC 6455), ``reason`` a sentence."""

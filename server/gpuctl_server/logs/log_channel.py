@@ -84,12 +84,12 @@ class RecentLines:
         """Return the index of the first selected line; None if older lines are selected as well."""
         first = self._first(key, selection)
         if first is None and self.gone:
-            seen = (selection.resume_from and selection.resume_from.position_in(key)) or BEGINNING
+            seen = selection.position_in(key) or BEGINNING
             return sum(entry.position.time <= seen.time for entry in self.entries)
         return first
 
     def _first(self, key: bytes, selection: LogSelection) -> int | None:
-        position = selection.resume_from.position_in(key) if selection.resume_from else None
+        position = selection.position_in(key)
         if position is not None and position != BEGINNING:
             found = [number for number, entry in enumerate(self.entries) if entry.position == position]
             return found[0] + 1 if found else None

@@ -78,8 +78,7 @@ class PastLines:
         for key, log in self._logs.items():
             if self._selection.uid not in (None, log.pod["metadata"]["uid"]):
                 continue
-            resume = self._selection.resume_from
-            position = self._positions.get(key) or (resume.position_in(key) if resume else None)
+            position = self._positions.get(key) or self._selection.position_in(key)
             source = ContainerLog(session, log.pod, log.container, self._wanted(position, log.container))
             sources[source] = (LogEntries(source), AfterPosition(position or BEGINNING))
         portion: list[LogEntry] = []
