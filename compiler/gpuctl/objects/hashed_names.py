@@ -65,11 +65,10 @@ def fixed_labels(workload: Object) -> dict[str, str]:
 
 
 def spec_digest(objects: Iterable[Object], *, in_git: bool = True) -> str:
-    """Return the hash of the fields that cannot change while a training runs: its spec, the data of its ConfigMaps,
-    and the :func:`fixed_labels`.
+    """Return a hash of the fields of a training that cannot change while it runs.
 
-    Other labels, annotations and the :func:`changeable_fields` are left out, so that a change of them restarts nothing.
-    The Service is left out, because no pod reads its content.
+    The hash covers the spec of the workload, the data of ConfigMaps, and the :func:`fixed_labels`. It does not cover
+    other labels, annotations, the :func:`changeable_fields` and the Service: a change of these does not restart pods.
 
     :param in_git: a controller applies the objects as they are in git. False for ``apply``, which leaves a running
         training in its queue.

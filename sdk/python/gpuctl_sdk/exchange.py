@@ -134,7 +134,7 @@ class Exchange:
         return wait
 
     def _wait(self, call: Call, attempt: int, retry_after: str | None = None) -> Wait | None:
-        """Return the pause before the next attempt; None if there is none."""
+        """Return the pause before the next attempt; None if the request is not sent again."""
         wait = Wait(self.retrying.after(attempt, retry_after))
         is_late = call.end is not None and time.monotonic() + wait.seconds > call.end
         return wait if call.repeatable and attempt < self.retrying.attempts and not is_late else None

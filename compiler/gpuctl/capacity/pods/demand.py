@@ -91,7 +91,7 @@ class Demand(NamedTuple):
 
     @property
     def device_doubts(self) -> tuple[str, ...]:
-        """Why the devices that it may get are not all known."""
+        """The reasons for which the devices that it may get are not all known."""
         return tuple(dict.fromkeys((*self.unknown_devices, *self.uncounted)))
 
     @property
