@@ -14,7 +14,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_checks import longest_name
 from gpuctl.frontend.role_views import role_documents
 from gpuctl.language.array_block import Array
-from gpuctl.language.names import RENDEZVOUS
+from gpuctl.language.names import RENDEZVOUS, shortened
 from gpuctl.language.role_block import Role
 from gpuctl.language.schedule_block import Schedule
 from gpuctl.language.sentences import say
@@ -64,7 +64,7 @@ def _check_length(context: Context, document: Document, model: TrainingDocument)
             ("job", "name"),
             say(
                 "shorten it, for instance to `{shorter}`, or build with `--job-names plain`",
-                shorter=model.job.name[:left].rstrip("-"),
+                shorter=shortened(model.job.name, left),
             ),
         )
 

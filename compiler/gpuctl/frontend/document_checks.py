@@ -30,6 +30,7 @@ from gpuctl.language import names
 from gpuctl.language.environment_block import Environment
 from gpuctl.language.helper_block import HelperContainer
 from gpuctl.language.kinds import Job
+from gpuctl.language.names import shortened
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import did_you_mean
@@ -128,7 +129,7 @@ def _name_length(document: Document, model: Job, settings: Settings) -> Iterator
     name = document.written_name
     length = len(name)
     if length > longest:
-        shorter = name[:longest].rstrip("-")
+        shorter = shortened(name, longest)
         yield document.diagnostic(
             ERROR,
             "GPU217",

@@ -11,7 +11,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.model_errors import report_model_errors
 from gpuctl.frontend.templates import references
-from gpuctl.language.names import is_dns_1035_label
+from gpuctl.language.names import is_dns_1035_label, shortened
 from gpuctl.language.sentences import say
 from gpuctl.language.sweep_block import Combination, Sweep, described, longest_sweep_name
 from gpuctl.language.workload import TEMPLATED_BLOCKS
@@ -49,7 +49,7 @@ def job_data(findings: Findings, data: dict[str, Any]) -> list[dict[str, Any]]:
             "GPU217",
             message,
             ("job", "name"),
-            say("shorten it, such as to `{shorter}`", shorter=name[:longest].rstrip("-")),
+            say("shorten it, such as to `{shorter}`", shorter=shortened(name, longest)),
         )
         return []
     return [

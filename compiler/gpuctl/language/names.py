@@ -117,12 +117,17 @@ def is_port_name(name: str) -> bool:
     return len(name) <= 15 and re.match(_PORT_NAME, name) is not None
 
 
+def shortened(name: str, longest: int) -> str:
+    """Return the beginning of a name, at most ``longest`` characters. A DNS label must not end with a hyphen."""
+    return name[:longest].rstrip("-")
+
+
 def nearest_dns_label(name: str, *, letter_first: bool = False) -> str | None:
     """Return the legal label most similar to ``name``; None if no character of it can be kept."""
     text = re.sub(r"[^a-z0-9]+", "-", unicodedata.normalize("NFKC", name).lower()).strip("-")
     if letter_first:
         text = text.lstrip("0123456789-")
-    return text[:LABEL_MAX].rstrip("-") or None
+    return shortened(text, LABEL_MAX) or None
 
 
 def nearest_label_value(value: str) -> str | None:

@@ -28,15 +28,15 @@ from gpuctl.language.fields import (
     Text,
     empty_list,
 )
+from gpuctl.language.names import shortened
 from gpuctl.language.network_block import Network
 from gpuctl.language.resources_block import GpuType, TrainingResources
 from gpuctl.language.sentences import Sentence, say
 
 MOST_NODES = 1000
 """Maximum number of nodes of all roles together: GPUCTL_ROLE_HOSTS lists them in one variable of at most 128 KiB."""
-
-
-_LONGEST_NAME = 20
+LONGEST_ROLE_NAME = 20
+"""Maximum number of characters of a role's name, which is part of its pods' names."""
 
 
 class RolePort(Block):
@@ -146,14 +146,14 @@ class Role(Block):
 
     @model_validator(mode="after")
     def _short_name(self) -> "Role":
-        if len(self.name) > _LONGEST_NAME:
+        if len(self.name) > LONGEST_ROLE_NAME:
             message = say(
                 "a role's name has at most {most} characters, and `{name}` has {number}",
-                most=_LONGEST_NAME,
+                most=LONGEST_ROLE_NAME,
                 name=self.name,
                 number=len(self.name),
             )
-            hint = say("shorten it, for instance to `{name}`", name=self.name[:_LONGEST_NAME].rstrip("-"))
+            hint = say("shorten it, for instance to `{name}`", name=shortened(self.name, LONGEST_ROLE_NAME))
             raise field_error("GPU217", message, hint, ("name",))
         return self
 

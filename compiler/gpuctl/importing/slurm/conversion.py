@@ -35,7 +35,7 @@ from gpuctl.importing.slurm.script_edits import as_argument
 from gpuctl.importing.slurm.slurm_values import ArrayRange
 from gpuctl.importing.slurm.slurm_variables import SlurmFacts, replace_variables, values_in_pod
 from gpuctl.importing.slurm.srun_options import SrunOptions
-from gpuctl.language.names import nearest_dns_label
+from gpuctl.language.names import nearest_dns_label, shortened
 
 TOOL = "Slurm"
 _LONGEST_NAME = 52
@@ -103,7 +103,7 @@ def _name(
     nearest = nearest_dns_label(written, letter_first=True)
     if option is not None and nearest is not None and written[:1].isdigit():
         nearest = nearest_dns_label(f"job-{written}")
-    name = given.name or (nearest[:longest].rstrip("-") if nearest is not None else None)
+    name = given.name or (shortened(nearest, longest) if nearest is not None else None)
     line = option.line if option is not None else 1
     if name is None:
         reason = f"`{written}` has no letters for a name" if written else "no line names the job"

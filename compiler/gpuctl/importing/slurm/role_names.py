@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from gpuctl.importing.slurm.step_groups import StepGroup
-from gpuctl.language.names import nearest_dns_label
+from gpuctl.language.names import nearest_dns_label, shortened
+from gpuctl.language.role_block import LONGEST_ROLE_NAME
 
-_LONGEST_NAME = 20
 _SHORTEST_NAME = 8
 _LONGEST_POD = 53
 """Maximum length of the names of a job and a role, and of a node's number, in the name of a pod."""
@@ -24,10 +24,10 @@ def role_names(groups: Sequence[StepGroup], job: str) -> list[str]:
     :param job: the name of the job.
     """
     most = max(len(str(group.nodes - 1)) for group in groups)
-    longest = max(_SHORTEST_NAME, min(_LONGEST_NAME, _LONGEST_POD - most - len(job)))
+    longest = max(_SHORTEST_NAME, min(LONGEST_ROLE_NAME, _LONGEST_POD - most - len(job)))
     found: list[str] = []
     for group in groups:
-        name = _program_name(group.steps[0].program)[:longest].rstrip("-") if group.steps else "main"
+        name = shortened(_program_name(group.steps[0].program), longest) if group.steps else "main"
         unique, number = name, 2
         while unique in found:
             unique, number = f"{name[: longest - 3]}-{number}", number + 1
@@ -47,4 +47,4 @@ def _program_name(words: Sequence[str]) -> str:
         script = next((after.split() for word, after in pairwise(words) if word == "-c"), [])
         if script and program == "main":
             return _program_name(script)
-    return (nearest_dns_label(program, letter_first=True) or "main")[:_LONGEST_NAME].rstrip("-")
+    return shortened(nearest_dns_label(program, letter_first=True) or "main", LONGEST_ROLE_NAME)

@@ -16,6 +16,7 @@ from gpuctl.frontend.source import STDIN, Source
 from gpuctl.importing.import_values import Given, ImportFailure, Missing, Unreadable
 from gpuctl.importing.line_ledger import LedgerEntry, Outcome, count_of
 from gpuctl.importing.tools import find_importer
+from gpuctl.language.names import shortened
 from gpuctl.language.workload import Workload
 
 _OF_PLATFORM = frozenset({"GPU244", "GPU423", "GPU429", "GPU443"})
@@ -94,7 +95,7 @@ def _shorter_names(result: Compilation) -> dict[str, str]:
         for document in result.documents
         if isinstance(document.model, Workload)
     }
-    return {name: name[:longest].rstrip("-") for name, longest in limits.items() if len(name) > longest}
+    return {name: shortened(name, longest) for name, longest in limits.items() if len(name) > longest}
 
 
 def _dropped_line(entry: LedgerEntry) -> str:
