@@ -1,9 +1,8 @@
-"""The disruption that a plan causes beyond its own objects: running pods, dependent objects, foreign autoscalers."""
+"""The disruption that a plan causes beyond its own objects: running pods, dependent objects."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.lost_work import end_description, lost_work
@@ -15,29 +14,17 @@ from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import (
     RESOURCES,
-    SERVICES,
     WORKLOADS,
-    Key,
     Object,
     annotations_of,
-    controller_of,
     key_of,
 )
-from gpuctl.objects.ownership_metadata import Records, is_ours
+from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import pod_labels, pods_of_each
 
 # Kinds that are searched for dependents. Secrets are not: their owners could only be read by listing all Secrets.
 _DEPENDENTS = ("Service", "ConfigMap", "PersistentVolumeClaim", "HorizontalPodAutoscaler", *WORKLOADS)
 _SINGLE_LISTS = 4
-
-
-class ForeignAutoscalers(NamedTuple):
-    """Autoscalers that are not gpuctl's, by the workload whose replicas they set; and notes on namespaces that could
-    not be read.
-    """
-
-    names: dict[Key, str]
-    notes: list[str]
 
 
 def note_finished(plan: Plan, request: ApplyRequest) -> None:
@@ -133,41 +120,3 @@ def _find_dependents(session: Session, plan: Plan, namespace: str, steps: list[S
                 continue
             if all(owner.get("uid") in uids for owner in owners):
                 uids[owners[0]["uid"]].dependents.append(key_of(obj))
-
-
-def foreign_autoscalers(session: Session, workloads: Iterable[Key]) -> ForeignAutoscalers:
-    """Return the autoscalers of these workloads that are not gpuctl's. Only services are scaled."""
-    wanted = {key for key in workloads if key.kind in SERVICES}
-    found = ForeignAutoscalers({}, [])
-    for namespace in sorted({key.namespace for key in wanted}):
-        try:
-            scalers, _ = session.list_objects(RESOURCES["HorizontalPodAutoscaler"], namespace)
-        except ApiError as error:
-            if not error.lacks_permission:
-                raise
-            found.notes.append(
-                say("autoscalers in {namespace} could not be read: {error}", namespace=namespace, error=error.message)
-            )
-            continue
-        for scaler in scalers:
-            key = _target(scaler)
-            if key in wanted and not _is_of_job(scaler, key.name):
-                found.names[key] = scaler["metadata"]["name"]
-    return found
-
-
-def _is_of_job(scaler: Object, name: str) -> bool:
-    """Return True for the autoscaler of a job's document. KEDA's have the labels of its ScaledObject."""
-    owner = controller_of(scaler) or {}
-    return is_ours(scaler) and name in (scaler["metadata"]["name"], owner.get("name"))
-
-
-def _target(scaler: Object) -> Key:
-    """Return the workload that an autoscaler scales; its group counts, its version does not
-    (``scaleForResourceMappings``).
-    """
-    target = scaler["spec"].get("scaleTargetRef") or {}
-    group = str(target.get("apiVersion", "")).rpartition("/")[0]
-    kind = str(target.get("kind", ""))
-    is_known = kind in SERVICES and group == RESOURCES[kind].group
-    return Key(kind if is_known else "", scaler["metadata"]["namespace"], str(target.get("name", "")))

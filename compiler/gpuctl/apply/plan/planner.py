@@ -11,8 +11,8 @@ from gpuctl.apply.plan.claim_steps import note_existing_claims
 from gpuctl.apply.plan.companion_steps import check_other_kinds, companions
 from gpuctl.apply.plan.create_only import created_before, leftover_companions, refuse_existing
 from gpuctl.apply.plan.decision_inputs import DecisionOptions, DecisionRefused, InOtherSet, PendingDecision, Target
-from gpuctl.apply.plan.disruption import foreign_autoscalers
 from gpuctl.apply.plan.dry_run_pods import creation_error
+from gpuctl.apply.plan.foreign_autoscalers import keep_autoscaled_replicas
 from gpuctl.apply.plan.gitops_tracking import refuse_tracked_changes
 from gpuctl.apply.plan.hashed_trainings import find_hashed_trainings, keep_steps, replace_hashed
 from gpuctl.apply.plan.last_applied import LastApplied
@@ -33,7 +33,6 @@ from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import (
-    SERVICES,
     TRAININGS,
     Key,
     Object,
@@ -59,7 +58,7 @@ def make_plan(session: Session, request: ApplyRequest, interrupted: Collection[K
     last = LastApplied(live.objects, request.lowered, request.settings, request.keys)
     draft = PlanDraft(Plan(), live, last, created_before(request, live))
     draft.unchanged_documents = _unchanged_documents(request, live, draft.hashes)
-    _ignore_autoscaled_replicas(session, draft, request)
+    keep_autoscaled_replicas(session, draft, request)
     pending: list[tuple[PendingDecision, DecisionOptions]] = []
     in_old_form = _keep_old_forms(draft, request)
     built = find_hashed_trainings(request.lowered, live.objects, request.keys, relower=request.planning.relower)
@@ -106,33 +105,6 @@ def make_plan(session: Session, request: ApplyRequest, interrupted: Collection[K
     if request.planning.create_only:
         refuse_existing(draft.plan, draft.own | leftover_companions(request, live))
     return draft.plan
-
-
-def _ignore_autoscaled_replicas(session: Session, draft: PlanDraft, request: ApplyRequest) -> None:
-    """Leave replicas to the foreign autoscalers that set them, and note it."""
-    moved = {}
-    for item in request.lowered:
-        key, spec = key_of(item.object), item.object.get("spec") or {}
-        live = draft.live.objects.get(key)
-        if live is not None and key.kind in SERVICES and "replicas" in spec:
-            have = (live.get("spec") or {}).get("replicas", 1)
-            if have != spec["replicas"]:
-                moved[key] = (have, spec["replicas"])
-    found = foreign_autoscalers(session, moved)
-    draft.autoscaled = frozenset(found.names)
-    draft.plan.notes += found.notes
-    for key, scaler in sorted(found.names.items()):
-        have, says = moved[key]
-        draft.plan.notes.append(
-            say(
-                "{object} keeps its replicas ({have}, the document states {stated}): the HorizontalPodAutoscaler "
-                "{scaler}, which is not gpuctl's, sets them",
-                object=key,
-                have=have,
-                stated=says,
-                scaler=scaler,
-            )
-        )
 
 
 def _confirm_scale_down(draft: PlanDraft) -> None:
