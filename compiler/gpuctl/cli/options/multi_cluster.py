@@ -24,7 +24,7 @@ from gpuctl.cli.output.cluster_lines import heading, show_cluster_plans, show_cl
 from gpuctl.cli.output.printing import show_value
 from gpuctl.kube.session import Session
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.usecases.changes.several_clusters import PreparedChange, carry_out_each, plan_each
+from gpuctl.usecases.changes.several_clusters import PreparedChange, carry_out_each, may_begin, plan_each
 from gpuctl.usecases.documents.change_options import DocumentOptions
 from gpuctl.usecases.documents.document_placement import clusters_of_documents, with_buffered_input
 
@@ -78,7 +78,7 @@ class MultiClusterChange:
 
     def carry_out(self) -> int:
         """Ask once, change the clusters one after another, and print the results. Return the exit code."""
-        if any(item.obstacles for item in self.plans):
+        if not may_begin(self.plans):
             if self.invocation.as_json:
                 show_cluster_plans(self.plans, "server", as_json=True)
             else:

@@ -103,6 +103,11 @@ def plan_each(
     return plans, prepared
 
 
+def may_begin(plans: Iterable[ClusterPlan]) -> bool:
+    """Return whether every plan can be carried out: if one cannot, no cluster is changed."""
+    return not any(item.obstacles for item in plans)
+
+
 def carry_out_each(
     plans: Sequence[ClusterPlan], prepared: Mapping[str, PreparedChange], begun: Callable[[ClusterPlan], None]
 ) -> None:
