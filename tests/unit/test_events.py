@@ -11,8 +11,7 @@ import pytest
 from gpuctl import __main__ as program
 from gpuctl.cli import main as command_line
 from gpuctl.kube.scope import Scope
-from gpuctl.reading.jobs.describe_job import merge_repeated
-from gpuctl.reading.jobs.event_rows import of_job
+from gpuctl.reading.jobs.events_of_jobs import merge_repeated, of_job
 from gpuctl.reading.jobs.job_objects import Identity, Job, add_refusals
 
 Object = dict[str, Any]

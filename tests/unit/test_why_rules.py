@@ -24,7 +24,7 @@ from gpuctl.language.translation_files import chinese_sentences
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.role_jobs import REPLICATED_JOB_LABEL
 from gpuctl.objects.timestamps import format_timestamp
-from gpuctl.reading.jobs.event_rows import of_job
+from gpuctl.reading.jobs.events_of_jobs import of_job
 from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.why import log_diagnosis as log
 from gpuctl.reading.why.crashes import INDEX

@@ -14,7 +14,8 @@ from gpuctl.language.masking import masked
 from gpuctl.language.notify_block import parse_notify
 from gpuctl.objects.elastic_jobs import node_bounds, node_count
 from gpuctl.objects.scheduled_jobs import is_scheduled
-from gpuctl.reading.jobs.describe_job import JobDetail, JobHistory, RepeatedEvent
+from gpuctl.reading.jobs.describe_job import JobDetail, JobHistory
+from gpuctl.reading.jobs.events_of_jobs import RepeatedEvent
 from gpuctl.reading.jobs.job_facts import JobFacts
 from gpuctl.reading.jobs.job_objects import Job
 from gpuctl.reading.jobs.schedule_status import end_time, run_phase, run_times

@@ -11,31 +11,14 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.label_names import URL
 from gpuctl.objects.ownership_metadata import Records
-from gpuctl.reading.jobs.event_rows import event_order, event_time
+from gpuctl.reading.jobs.events_of_jobs import RepeatedEvent, merge_repeated
 from gpuctl.reading.jobs.job_addresses import Addresses, job_addresses
 from gpuctl.reading.jobs.job_facts import JobFacts, conditions_of, job_facts, services_of
 from gpuctl.reading.jobs.job_objects import Job
 from gpuctl.reading.jobs.job_rows import platform_keys, with_claimed_gpus
-from gpuctl.reading.jobs.status import one_line
 from gpuctl.reading.jobs.timeline import Stage, timeline
 from gpuctl.reading.why.evidence import gather, read_events
 from gpuctl.reading.why.explanation import Explanation, explain
-
-
-@dataclass(frozen=True)
-class RepeatedEvent:
-    """An event, or several events with the same text about the same object.
-
-    :param count: number of occurrences.
-    :param time: time of the last occurrence, RFC 3339.
-    """
-
-    type: str
-    reason: str
-    about: str
-    message: str
-    count: int
-    time: str
 
 
 class JobHistory(NamedTuple):
@@ -105,20 +88,3 @@ def _history(job: Job, events: Iterable[Object] | None) -> JobHistory:
         about.get((event.get("involvedObject") or {}).get("name") or "", []).append(event)
     stages = {name: timeline(pod, about[name]) for pod in job.pods for name in [pod["metadata"]["name"]]}
     return JobHistory(stages, conditions_of(job), None if events is None else merge_repeated(events))
-
-
-def merge_repeated(events: Iterable[Object]) -> list[RepeatedEvent]:
-    """Merge events with the same reason and message about the same object, ordered by last occurrence, newest last."""
-    found: dict[tuple[str, str, str], RepeatedEvent] = {}
-    # A repeated event is removed and inserted again, so the order is that of last occurrences.
-    for event in sorted(events, key=event_order):
-        on = event.get("involvedObject") or {}
-        about = f"{(on.get('kind') or '').lower()}/{on.get('name')}"
-        message, reason = one_line(event.get("message")), one_line(event.get("reason"))
-        number = int((event.get("series") or {}).get("count") or event.get("count") or 1)
-        before = found.pop((about, reason, message), None)
-        count = number + (before.count if before is not None else 0)
-        found[about, reason, message] = RepeatedEvent(
-            event.get("type") or "Normal", reason, about, message, count, event_time(event)
-        )
-    return list(found.values())

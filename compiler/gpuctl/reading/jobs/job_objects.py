@@ -18,7 +18,7 @@ from gpuctl.objects.role_jobs import JOBSET_LABEL
 from gpuctl.objects.scheduled_jobs import current_runs, is_part_of_job, is_run, is_scheduled, runs_of
 from gpuctl.objects.workload_start import not_started
 from gpuctl.objects.workload_state import condition, end_state, has_ended
-from gpuctl.reading.jobs.event_rows import event_order, of_job
+from gpuctl.reading.jobs.events_of_jobs import event_order, of_job
 from gpuctl.reading.jobs.job_ids import id_of
 from gpuctl.reading.jobs.job_prerequisites import read_prerequisites
 from gpuctl.reading.jobs.notebook_limits import with_lifetime

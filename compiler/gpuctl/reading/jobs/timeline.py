@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.objects.workload_state import condition, has_ended
-from gpuctl.reading.jobs.event_rows import event_time
+from gpuctl.reading.jobs.events_of_jobs import event_time
 from gpuctl.reading.why.event_proofs import has_expected_reporter
 
 STAGES = ("created", "scheduled", "pulled", "started", "ready", "finished")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.workload_state import condition, find_condition
-from gpuctl.reading.jobs.event_rows import event_time
+from gpuctl.reading.jobs.events_of_jobs import event_time
 from gpuctl.reading.jobs.status import one_line
 from gpuctl.reading.why.finding import Proof
 

@@ -26,7 +26,7 @@ from gpuctl.objects.pod_templates import pods_left, replicas
 from gpuctl.objects.queueing import is_gated, queue_of
 from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.objects.workload_state import end_state, has_ended
-from gpuctl.reading.jobs.event_rows import event_order, of_job
+from gpuctl.reading.jobs.events_of_jobs import event_order, of_job
 from gpuctl.reading.jobs.job_facts import own_labels, scaler_of
 from gpuctl.reading.jobs.job_objects import Job, identity_of, is_idle_schedule
 from gpuctl.reading.jobs.status import is_ready

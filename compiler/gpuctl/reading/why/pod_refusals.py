@@ -27,7 +27,7 @@ from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.workload_state import condition, end_state
-from gpuctl.reading.jobs.event_rows import event_time
+from gpuctl.reading.jobs.events_of_jobs import event_time
 from gpuctl.reading.jobs.job_objects import identity_of
 from gpuctl.reading.jobs.status import one_line
 from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs

@@ -7,7 +7,7 @@ import re
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.workload_state import condition
-from gpuctl.reading.jobs.event_rows import event_time
+from gpuctl.reading.jobs.events_of_jobs import event_time
 from gpuctl.reading.jobs.status import one_line
 from gpuctl.reading.why.container_exits import ContainerExit, container_exits
 from gpuctl.reading.why.event_proofs import container_of, event_proof

@@ -11,7 +11,7 @@ from gpuctl.objects.elastic_jobs import node_bounds, node_count
 from gpuctl.objects.queueing import is_held, queue_of
 from gpuctl.objects.scheduled_jobs import is_run, is_scheduled
 from gpuctl.objects.workload_state import FAILURE_CONDITIONS, end_state, failure_condition
-from gpuctl.reading.jobs.event_rows import event_time
+from gpuctl.reading.jobs.events_of_jobs import event_time
 from gpuctl.reading.jobs.schedule_status import run_times
 from gpuctl.reading.jobs.status import is_ready, job_status, nodes_at_work, one_line, pod_status
 from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs

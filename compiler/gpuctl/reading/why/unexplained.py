@@ -8,7 +8,7 @@ from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.workload_state import find_condition, has_ended
-from gpuctl.reading.jobs.event_rows import event_time
+from gpuctl.reading.jobs.events_of_jobs import event_time
 from gpuctl.reading.jobs.status import job_status, one_line, pod_status
 from gpuctl.reading.why.event_proofs import event_proof, is_outdated, known_proofs, object_title
 from gpuctl.reading.why.evidence import Evidence, is_unscheduled

@@ -1,19 +1,37 @@
-"""Events: their time and order, and which of them are about a job."""
+"""Events of a job: which they are, their time and order, and those that are merged because they repeat."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.pod_specs import mounted_claims
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.objects.workload_state import intermediate_owners, possible_owners, without_generated_suffix
+from gpuctl.reading.jobs.status import one_line
 
 # Suffixes that controllers append to the owner's name for their pods: k8s.io/kubernetes, pkg/controller.
 _POD = r"-[a-z0-9]{5}"
 _INDEXED_POD = rf"-\d+{_POD}"
 _ORDINAL = r"-\d+"
+
+
+@dataclass(frozen=True)
+class RepeatedEvent:
+    """An event, or several events with the same text about the same object.
+
+    :param count: number of occurrences.
+    :param time: time of the last occurrence, RFC 3339.
+    """
+
+    type: str
+    reason: str
+    about: str
+    message: str
+    count: int
+    time: str
 
 
 def of_job(
@@ -127,3 +145,20 @@ def _recorded(event: Object, second: str) -> str:
     seconds, rest = divmod(int(stamp, 16), 10**9)
     same = format_timestamp(seconds) == f"{second}Z"
     return f"{rest:09d}" if same else ""
+
+
+def merge_repeated(events: Iterable[Object]) -> list[RepeatedEvent]:
+    """Merge events with the same reason and message about the same object, ordered by last occurrence, newest last."""
+    found: dict[tuple[str, str, str], RepeatedEvent] = {}
+    # A repeated event is removed and inserted again, so the order is that of last occurrences.
+    for event in sorted(events, key=event_order):
+        on = event.get("involvedObject") or {}
+        about = f"{(on.get('kind') or '').lower()}/{on.get('name')}"
+        message, reason = one_line(event.get("message")), one_line(event.get("reason"))
+        number = int((event.get("series") or {}).get("count") or event.get("count") or 1)
+        before = found.pop((about, reason, message), None)
+        count = number + (before.count if before is not None else 0)
+        found[about, reason, message] = RepeatedEvent(
+            event.get("type") or "Normal", reason, about, message, count, event_time(event)
+        )
+    return list(found.values())
