@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuctl.frontend.source import STDIN
-from gpuctl.language.display_text import visible
+from gpuctl.gitops.build_error import relative_path
+from gpuctl.language.display_text import count_text, visible
 
 _INPUT = "-"
 _NAMED = 3
@@ -72,11 +73,30 @@ def build_sources(
     return tuple(sorted({source(name) for name in inputs}, key=str))
 
 
-def sources_left_out(
-    recorded: Iterable[BuildSource], given: Iterable[BuildSource], directory: Path
+def removed_sources(
+    recorded: Iterable[BuildSource], given: Sequence[BuildSource], directory: Path, gone: int
+) -> list[str]:
+    """Return the problem of a build that would remove files of sources that it does not read, if it is one.
+
+    :param recorded: the sources of the files in the built directory.
+    :param given: the sources of this build.
+    :param gone: the number of files that it would remove.
+    """
+    missing = _sources_left_out(recorded, given, directory)
+    if not gone or not missing:
+        return []
+    message = (
+        f"`{relative_path(directory)}` was built from {_enumerated(missing)}, and this build, from "
+        f"{_enumerated(given)}, would remove {count_text(gone, 'file')}: name the same sources, or add --allow-source"
+    )
+    return [message]
+
+
+def _sources_left_out(
+    recorded: Iterable[BuildSource], given: Sequence[BuildSource], directory: Path
 ) -> list[BuildSource]:
     """Return the recorded sources of a built directory that still exist and that the given ones do not contain."""
-    base, given = _base(directory), list(given)
+    base = _base(directory)
     return [
         source
         for source in recorded
@@ -85,7 +105,7 @@ def sources_left_out(
     ]
 
 
-def enumerated(sources: Sequence[BuildSource]) -> str:
+def _enumerated(sources: Sequence[BuildSource]) -> str:
     """Return the first few sources, and how many more exist."""
     more = [f"{len(sources) - _NAMED} more"] if len(sources) > _NAMED else []
     return ", ".join([*map(str, sources[:_NAMED]), *more])

@@ -19,8 +19,7 @@ from gpuctl.gitops.directory_state import DirectoryState, inspect_directory, rea
 from gpuctl.gitops.disk import STAGING, remove_empty, staging_directory, sync_folder, write_new
 from gpuctl.gitops.layout import File
 from gpuctl.gitops.manifest import MANIFEST, is_merged, merge_manifests, parse_sources, render_manifest
-from gpuctl.gitops.sources import BuildSource, enumerated, sources_left_out
-from gpuctl.language.display_text import count_text
+from gpuctl.gitops.sources import BuildSource, removed_sources
 
 
 class BuildOutcome(NamedTuple):
@@ -98,7 +97,7 @@ def check(
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise BuildError(f"cannot read `{relative_path(error.filename or target)}`: {reason}") from None
-    problems = [*state.problems, *_other_sources(state, request)]
+    problems = [*state.problems, *_removed_sources(state, request)]
     if problems:
         raise BuildError(*problems)
     return _outcome(state)
@@ -119,18 +118,9 @@ def _inspect(target: Path, request: _Request) -> DirectoryState:
     return state
 
 
-def _other_sources(state: DirectoryState, request: _Request) -> list[str]:
-    """Return the problem of a build that would remove files of sources that it does not read."""
+def _removed_sources(state: DirectoryState, request: _Request) -> list[str]:
     gone = sum(change.action == "remove" for change in state.changes)
-    missing = sources_left_out(state.sources, request.sources, state.directory)
-    if not gone or not missing or request.allow_source:
-        return []
-    message = (
-        f"`{relative_path(state.directory)}` was built from {enumerated(missing)}, and this build, from "
-        f"{enumerated(request.sources)}, would remove {count_text(gone, 'file')}: name the same "
-        "sources, or add --allow-source"
-    )
-    return [message]
+    return [] if request.allow_source else removed_sources(state.sources, request.sources, state.directory, gone)
 
 
 def resolve_directory(directory: str | os.PathLike[str]) -> Path:
@@ -150,7 +140,7 @@ def _outcome(state: DirectoryState) -> BuildOutcome:
 
 def _raise_problems(state: DirectoryState, request: _Request) -> None:
     """Raise BuildError if a build is impossible."""
-    problems = [*state.problems, *_other_sources(state, request)]
+    problems = [*state.problems, *_removed_sources(state, request)]
     if not request.force:
         problems += [
             f"`{relative_path(state.directory / path)}` was edited by hand: "
