@@ -60,7 +60,7 @@ def command(
             choice = choose_pod(read_context, name, ready=True)
             for line in _tokens(choice.pod, job.identity.namespace):
                 click.echo(line, err=True)
-            return forward_port(read_context, choice, None, None, address, free=True)
+            return forward_port(read_context, choice, None, None, address)
     except KeyboardInterrupt:
         progress.clear()
         return 130

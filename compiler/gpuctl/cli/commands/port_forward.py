@@ -60,4 +60,4 @@ def command(
     local, remote = ports
     with open_context(reading, namespace) as read_context:
         choice = choose_pod(read_context, name, pod, ready=True)
-        return forward_port(read_context, choice, local, remote, address, free=ports[0] is None)
+        return forward_port(read_context, choice, local, remote, address)

@@ -12,18 +12,18 @@ from gpuctl.usecases.queries.read_context import ReadContext
 
 
 def forward_port(
-    read_context: ReadContext, choice: PodChoice, local: int | None, remote: int | None, address: str, *, free: bool
+    read_context: ReadContext, choice: PodChoice, local: int | None, remote: int | None, address: str
 ) -> int:
     """Forward a local port to a job, and return the exit code after Ctrl-C.
 
-    :param local: None: the same number as ``remote``, which by default is the port of the job.
-    :param free: use any free local port if this one is taken.
+    :param local: see :func:`~gpuctl.usecases.queries.pod_access.listen`.
+    :param remote: None: the port of the job.
     """
     remote = remote or choice.served_port
     if remote is None:
         identity = choice.job.identity
         raise click.UsageError(f"{identity.title} has no port: name one")
-    with listen(address, remote if local is None else local, free=free) as listener:
+    with listen(address, local, remote) as listener:
         shown = f"[{address}]" if ":" in address else address
         click.echo(
             f"http://{shown}:{listener.getsockname()[1]} -> port {remote} of pod {choice.key.name} (Ctrl-C ends it)"

@@ -63,19 +63,19 @@ def choose_pod(reader: ReadContext, name: str, pod: str | None = None, *, ready:
     return PodChoice(job, found, number, bool(wanted))
 
 
-def listen(address: str, port: int, *, free: bool) -> socket.socket:
-    """Return a listening socket.
+def listen(address: str, local: int | None, remote: int) -> socket.socket:
+    """Return a socket that listens for connections to forward.
 
-    :param free: use any free port if this one is taken.
+    :param local: its port; 0: a free one; None: the number of the remote port, or a free one if that is taken.
     :raises NotPossible: the port is taken, or the address does not belong to this machine.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    for wanted in (port, 0) if free and port else (port,):
+    for wanted in (remote, 0) if local is None else (local,):
         try:
             return socket.create_server((address, wanted), family=family, backlog=_QUEUED)
         except OSError as error:
             problem = (error.strerror or str(error)).lower()
-            if not free or wanted == 0:
+            if wanted in (local, 0):
                 hint = "`LOCAL:REMOTE` names another port, `:REMOTE` takes a free one"
                 raise NotPossible(f"cannot listen on {address}, port {wanted}: {problem}", hint) from None
     raise AssertionError("the last try either listens or raises")
