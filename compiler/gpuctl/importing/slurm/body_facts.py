@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
 from typing import NamedTuple
 
 from gpuctl.frontend.platform_restrictions import VISIBLE_DEVICES
@@ -14,11 +13,8 @@ from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement
-from gpuctl.importing.slurm.called_scripts import LAUNCHER, OF_TORCHRUN, CalledScript, CalledScripts
+from gpuctl.importing.slurm.called_scripts import LAUNCHER, CalledScripts
 from gpuctl.importing.slurm.command_rules import (
-    NO_STEP,
-    SHELL_WITH_COMMAND,
-    SLURM_COMMANDS,
     is_for_each_node,
 )
 from gpuctl.importing.slurm.script_edits import ScriptEdits
@@ -27,7 +23,6 @@ from gpuctl.importing.slurm.slurm_variables import is_list_of_other_gpus
 from gpuctl.importing.slurm.text_places import LineBreaks
 
 _PORT = 29500
-_STARTS_SCRIPT = r"(?:^|[\s;&|(])(?:source|\.|bash|sh)[ \t]+([\w./~$\{}][\w./~$\{}@%+-]*)"
 _SETS_DEFAULT = r"\"?\$\{(?P<name>[A-Za-z_]\w*):?=(?P<value>[^{}\"]*(?:\$\{\w+\}[^{}\"]*)*)\}\"?"
 
 
@@ -213,62 +208,3 @@ def variable_of_pods(
     if not is_list_of_other_gpus(value.text, body.facts.gpus, has_steps=has_steps):
         return None
     return None, "a pod has GPUs of its own, which count from 0: it needs no list of them"
-
-
-def script_of(body: BodyState, program: Sequence[BodyWord]) -> CalledScript | None:
-    """Return the script that a program is; None if it is another program."""
-    scripts = body.facts.scripts
-    return scripts.script_of(body.known_words(program)[0]) if scripts is not None and program else None
-
-
-def scripts_in_shell(body: BodyState, program: Sequence[BodyWord]) -> list[CalledScript]:
-    """Return the scripts that the text of ``bash -c TEXT`` sources or starts."""
-    words = [word.text for word in program[:3]]
-    if body.facts.scripts is None or len(words) < 3 or re.match(SHELL_WITH_COMMAND, " ".join(words[:2])) is None:
-        return []
-    found = [body.facts.scripts.script_of(["source", path]) for path in re.findall(_STARTS_SCRIPT, words[2])]
-    return [script for script in dict.fromkeys(found) if script is not None]
-
-
-def variables_for(
-    body: BodyState,
-    script: CalledScript,
-    lines: tuple[int, int],
-    of_step: Mapping[str, str] = MappingProxyType({}),
-    *,
-    by_torchrun: bool = False,
-) -> list[tuple[str, str]]:
-    """Return the variables of Slurm that a called script needs, with their values in a pod; note what has no equal.
-
-    :param lines: of the command that calls it.
-    :param of_step: variables about the processes of a step -> their values.
-    :param by_torchrun: torchrun starts it once for each GPU.
-    """
-    if script.text is None:
-        note = f"`{script.name}` is not beside this file: what it uses of Slurm is not known"
-        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
-        return []
-    equals = {**(body.facts.scripts.equals if body.facts.scripts is not None else {}), **of_step}
-    found = [(name, equals[name]) for name in script.variables if name in equals]
-    if found:
-        names = ", ".join(f"`{name}`" for name, _ in found)
-        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, f"the command sets {names} for `{script.name}`")
-    for name in script.variables:
-        if name not in equals and not (by_torchrun and name in OF_TORCHRUN):
-            body.remarks.lost(lines[0], f"{script.name}: ${name}", "the script uses it, and it has no equal in a pod")
-    for name in script.commands:
-        body.remarks.lost(lines[0], f"{script.name}: {name}", SLURM_COMMANDS.get(name, NO_STEP))
-    return found
-
-
-def prepare_called_script(
-    body: BodyState, command: BodyCommand, program: Sequence[BodyWord], lines: tuple[int, int]
-) -> frozenset[str]:
-    """Set the variables of Slurm that a called script needs. Return the variables that it sets for the caller."""
-    script = script_of(body, program)
-    if script is None:
-        return frozenset()
-    is_sourced = command.name in ("source", ".")
-    found = "".join(f"{name}={value} " for name, value in variables_for(body, script, lines))
-    body.edits.replace(program[0].start, program[0].start, found if is_sourced or not found else f"env {found}")
-    return script.assigned if is_sourced else frozenset()

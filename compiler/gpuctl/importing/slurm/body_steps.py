@@ -9,8 +9,9 @@ from itertools import pairwise
 from gpuctl.importing.draft import COMMAND
 from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.line_ledger import Outcome
-from gpuctl.importing.slurm.body_facts import BodyState, script_of, scripts_in_shell, variables_for
+from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
+from gpuctl.importing.slurm.called_script_variables import script_of, scripts_in_shell, variables_for
 from gpuctl.importing.slurm.called_scripts import CalledScript
 from gpuctl.importing.slurm.command_rules import is_for_each_node, lost_processes, reason_to_drop
 from gpuctl.importing.slurm.container_commands import container_program, takes_inner_container

@@ -13,7 +13,6 @@ from gpuctl.importing.slurm.body_facts import (
     BodyFacts,
     BodyState,
     defaults_of,
-    prepare_called_script,
     variable_of_pods,
 )
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
@@ -26,6 +25,7 @@ from gpuctl.importing.slurm.body_syntax import (
     program_of,
     statements_of_body,
 )
+from gpuctl.importing.slurm.called_script_variables import prepare_called_script
 from gpuctl.importing.slurm.command_rules import (
     SHELL_WITH_COMMAND,
     SUBMITS_TEXT,

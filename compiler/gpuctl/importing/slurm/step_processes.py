@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.importing.draft import COMMAND
 from gpuctl.importing.line_ledger import Outcome
-from gpuctl.importing.slurm.body_facts import BodyState, scripts_in_shell
+from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyWord
+from gpuctl.importing.slurm.called_script_variables import scripts_in_shell
 from gpuctl.importing.slurm.called_scripts import LAUNCHER, OF_TORCHRUN, CalledScript
 from gpuctl.importing.slurm.command_rules import SHELL_WITH_COMMAND
 from gpuctl.importing.slurm.launcher_options import launcher_arguments, set_by_gpuctl
