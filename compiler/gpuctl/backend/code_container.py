@@ -15,8 +15,8 @@ from gpuctl.backend.code_config_map import (
 )
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.variables import env_value, literal_text, literal_value
+from gpuctl.backend.visible_devices import no_visible_devices
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.platform_restrictions import VISIBLE_DEVICES
 from gpuctl.language.code_block import CODE_DIRECTORY, Code, git_host
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import CODE_CONTAINER
@@ -73,7 +73,7 @@ def code_container(context: Context, document: Document, model: Job, resources: 
         "image": context.settings.code_image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["sh", "-c", _script(code)],
-        "env": [*_no_devices(context), *own],
+        "env": [*no_visible_devices(context), *own],
     }
     amounts = {name: amount for name, amount in resources.items() if name in ("cpu", "memory")}
     if amounts:
@@ -108,10 +108,6 @@ if [ ! -d "./${PATH_VARIABLE}" ]; then
   exit 1
 fi
 """
-
-
-def _no_devices(context: Context) -> list[Object]:
-    return [env_value(VISIBLE_DEVICES, "void")] if "nvidia" in context.settings.used_vendors else []
 
 
 def _variables(code: Code, secret: str | None) -> list[Object]:

@@ -7,7 +7,8 @@ from typing import Any
 
 from gpuctl.backend.code_container import CODE_VOLUME
 from gpuctl.backend.lowering_context import Context
-from gpuctl.backend.variables import env_value, env_variable, lift_variables
+from gpuctl.backend.variables import env_variable, lift_variables
+from gpuctl.backend.visible_devices import no_visible_devices
 from gpuctl.frontend.platform_restrictions import VISIBLE_DEVICES
 from gpuctl.language.helper_block import HelperContainer
 from gpuctl.language.kinds import Job
@@ -40,9 +41,8 @@ def _container(context: Context, model: Job, field: str, helper: HelperContainer
         container["command"] = list(helper.command)
     if helper.args:
         container["args"] = list(helper.args)
-    variables = [env_variable(variable) for variable in helper.variables]
-    if "nvidia" in context.settings.used_vendors and all(item["name"] != VISIBLE_DEVICES for item in variables):
-        variables.insert(0, env_value(VISIBLE_DEVICES, "void"))
+    hidden = no_visible_devices(context, {variable.name for variable in helper.variables})
+    variables = hidden + [env_variable(variable) for variable in helper.variables]
     if variables:
         container["env"] = variables
     amounts = helper.resources.model_dump(exclude_none=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuctl.backend.lowering_context import Context
-from gpuctl.backend.variables import env_value
+from gpuctl.backend.visible_devices import no_visible_devices
 from gpuctl.frontend.command_lines import command_line, option, programs_of
 from gpuctl.frontend.notebook_checks import BASE_URL_OPTIONS, TOKEN_OPTIONS
 from gpuctl.frontend.platform_restrictions import VISIBLE_DEVICES
@@ -118,9 +118,8 @@ def activity_container(context: Context, model: NotebookDocument, main: Object) 
     }
     if "envFrom" in main:
         container["envFrom"] = [dict(source) for source in main["envFrom"]]
-    variables = [dict(variable) for variable in main.get("env", []) if variable["name"] != VISIBLE_DEVICES]
-    if "nvidia" in context.settings.used_vendors:
-        variables.insert(0, env_value(VISIBLE_DEVICES, "void"))
+    of_program = [dict(variable) for variable in main.get("env", []) if variable["name"] != VISIBLE_DEVICES]
+    variables = no_visible_devices(context) + of_program
     if variables:
         container["env"] = variables
     container["resources"] = {"requests": dict(_AMOUNTS), "limits": dict(_AMOUNTS)}

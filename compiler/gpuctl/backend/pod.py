@@ -19,10 +19,11 @@ from gpuctl.backend.pod_security import container_security, pod_security
 from gpuctl.backend.pod_topology import topology_annotations
 from gpuctl.backend.pod_volumes import MODEL_CACHE, volumes_and_mounts
 from gpuctl.backend.policy_checks import check_policy
-from gpuctl.backend.service_objects import container_extras, container_ports, drain_seconds, pod_extras
+from gpuctl.backend.service_objects import container_extras, container_ports, drain_seconds
 from gpuctl.backend.variables import env_source, env_value, env_variable
+from gpuctl.backend.visible_devices import no_visible_devices
 from gpuctl.frontend.document import Document, service_of
-from gpuctl.frontend.platform_restrictions import MODEL_ENV, VISIBLE_DEVICES
+from gpuctl.frontend.platform_restrictions import MODEL_ENV
 from gpuctl.language.environment_block import EnvVar
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import MAIN_CONTAINER
@@ -78,14 +79,8 @@ def pod_template(
     if pod_volumes:
         pod["volumes"] = pod_volumes
     pod.update(spec or {})
-    block = service_of(model)
-    if block is not None:
-        pod.update(pod_extras(block))
-    if model.job.grace is not None:
-        pod["terminationGracePeriodSeconds"] = parse_duration(model.job.grace)
-    if block is not None and (drain := drain_seconds(block)) is not None:
-        # The hook's time counts.
-        pod["terminationGracePeriodSeconds"] = drain + pod.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
+    if (grace := _grace_seconds(model)) is not None:
+        pod["terminationGracePeriodSeconds"] = grace
     if shared := pod_security(model):
         pod["securityContext"] = shared
     annotations = {**topology_annotations(context, model), **gpu_annotations(context, model), **model.job.annotations}
@@ -105,6 +100,17 @@ def pod_template(
     if annotations:
         template["annotations"] = annotations
     return {"metadata": template, "spec": pod}
+
+
+def _grace_seconds(model: Job) -> int | None:
+    """Return the seconds that a pod has to end: `job.grace` or `service.timeout`, and the time of `drain`'s hook, which
+    counts. None: the default of Kubernetes.
+    """
+    block = service_of(model)
+    stated = model.job.grace or (block.timeout if block is not None else None)
+    seconds = parse_duration(stated) if stated is not None else None
+    drain = drain_seconds(block) if block is not None else None
+    return seconds if drain is None else drain + (DEFAULT_GRACE if seconds is None else seconds)
 
 
 def _main_container(
@@ -196,9 +202,8 @@ def _env(context: Context, model: Job, before: list[Object]) -> list[Object]:
                 variables.append(env_value(name, value))
         if model.model.cache and "HF_HOME" not in names:
             variables.append(env_value("HF_HOME", MODEL_CACHE))
-    if model.resources.gpu == 0 and "nvidia" in context.settings.used_vendors and VISIBLE_DEVICES not in names:
-        # Images that default it to `all` would see every card of the node.
-        variables.append(env_value(VISIBLE_DEVICES, "void"))
+    if model.resources.gpu == 0:
+        variables += no_visible_devices(context, names)
     return variables + [env_variable(variable) for variable in own]
 
 

@@ -28,6 +28,7 @@ from gpuctl.backend.pod_merge import key_of, merge_spec
 from gpuctl.backend.pod_network import HOST_NETWORK_DNS
 from gpuctl.backend.pod_problems import PodProblem, strings_at
 from gpuctl.backend.pod_validation import check_pod
+from gpuctl.backend.visible_devices import no_visible_devices
 from gpuctl.frontend.diagnostics import MAX_DIAGNOSTICS, FieldPath
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.field_shapes import kind_shape
@@ -262,7 +263,7 @@ def _set_visible_devices(context: Context, model: Job, pod: Object) -> None:
         if container["name"] == MAIN_CONTAINER and model.resources.gpu == 0 and has_nvidia(container):
             env = [item for item in env if item is not own or item.get("value") != "void"]
         elif container["name"] != MAIN_CONTAINER and own is None and not has_nvidia(container):
-            env = [{"name": VISIBLE_DEVICES, "value": "void"}, *env]
+            env = no_visible_devices(context) + env
         else:
             continue
         container["env"] = env

@@ -122,12 +122,6 @@ def _probe(path: str, timeout: int, failures: int) -> Object:
     return {**action, "periodSeconds": PERIOD, "timeoutSeconds": timeout, "failureThreshold": failures}
 
 
-def pod_extras(block: ServiceBlock) -> Object:
-    """Return the fields of the pod's spec that the service block sets."""
-    seconds = parse_duration(block.timeout) if block.timeout is not None else None
-    return {"terminationGracePeriodSeconds": seconds} if seconds is not None else {}
-
-
 def lift_port(port: Object) -> Object:
     """Return the entry of a document for a port of a Service."""
     entry: Object = {"port": port["port"]}
