@@ -89,6 +89,25 @@ def test_message_that_no_node_has_gpus_only_if_none_has() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("nodes", "job", "fix"),
+    [
+        (4, {}, "spread it over more nodes: `resources.nodes: 4` with `resources.gpu: 2`"),
+        (3, {}, "ask for 2 nvidia.com/gpu per pod instead of 8"),
+        (4, {"backoffLimitPerIndex": 0}, "ask for 2 nvidia.com/gpu per pod instead of 8"),
+        (4, {"env": [{"name": "PET_NNODES", "value": "1:4"}]}, "ask for 2 nvidia.com/gpu per pod instead of 8"),
+    ],
+    ids=["enough", "too-few-nodes", "array", "elastic"],
+)
+def test_fix_names_a_number_of_nodes_that_the_job_can_have(nodes: int, job: Object, fix: str) -> None:
+    evidence = waiting(gpu_nodes(nodes, gpus=2), gpus=8)
+    workload = copy.deepcopy(evidence.job.workload)
+    assert workload is not None
+    workload["spec"]["template"]["spec"]["containers"][0]["env"] = job.pop("env", [])
+    workload["spec"].update(job)
+    assert finding_of(replace(evidence, job=replace(evidence.job, workload=workload))).fix == fix
+
+
 def test_fix_never_labels_a_cpu_node() -> None:
     """GPU types as in ``get gpu-types``, which also reads the labels of feature discovery."""
     l4 = node("gpu-2", 8, labels={"nvidia.com/gpu.product": "NVIDIA-L4"})

@@ -17,6 +17,8 @@ from gpuctl.hints import command_line, kubectl_line
 from gpuctl.language.mig_profiles import KNOWN_PROFILES, resource_of
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import labels_of
+from gpuctl.objects.array_jobs import is_array
+from gpuctl.objects.elastic_jobs import node_bounds
 from gpuctl.objects.role_jobs import role_of
 from gpuctl.reading.jobs.status import pod_status
 from gpuctl.reading.why.finding import Finding, Proof, in_namespace
@@ -177,8 +179,8 @@ def _fix(
     if resource == PODS:
         return say("delete other pods there, or add nodes")
     is_gpu = resource in pending.evidence.settings.gpu_resources
-    if 0 < most < need and is_gpu and pending.evidence.job.identity.kind == "training":
-        return _over_nodes(pending, need, most)
+    if 0 < most < need and is_gpu and (spread := _over_nodes(pending, resource, need, most, left)) is not None:
+        return spread
     if change is not None:
         return Sentence(kubectl_line("uncordon", change.uncordoned)) if change.uncordoned else change.text
     if not most and is_gpu and (other := other_vendor(pending, left)) is not None:
@@ -207,10 +209,19 @@ def _fix(
     )
 
 
-def _over_nodes(pending: PendingPods, need: int, most: int) -> Sentence:
-    """Return a fix: spread the GPUs evenly over the fewest nodes that can hold them."""
+def _over_nodes(pending: PendingPods, resource: str, need: int, most: int, left: list[NodeInfo]) -> Sentence | None:
+    """Return a fix: spread the GPUs evenly over the fewest nodes that can hold them.
+
+    None if the nodes together are too small, and for jobs that cannot have a fixed number of nodes.
+    """
+    job = pending.evidence.job
+    workload, role = job.active, role_of(pending.pod)
+    if job.identity.kind != "training" or (workload is not None and (is_array(workload) or node_bounds(workload))):
+        return None
     nodes = next(number for number in range(2, need + 1) if need % number == 0 and need // number <= most)
-    role = role_of(pending.pod)
+    total = nodes * (pending.number if role is not None else max(1, pending.evidence.wanted, pending.number))
+    if sum(capacity_of(node_info, resource) // (need // nodes) for node_info in left) < total:
+        return None
     if role is not None:
         return say(
             "spread it over {nodes} times the nodes: `nodes` of role `{role}`, each with `gpu: {gpus}`",
@@ -218,7 +229,6 @@ def _over_nodes(pending: PendingPods, need: int, most: int) -> Sentence:
             role=role,
             gpus=need // nodes,
         )
-    total = nodes * max(1, pending.evidence.wanted, pending.number)
     return say(
         "spread it over more nodes: `resources.nodes: {total}` with `resources.gpu: {gpus}`",
         total=total,
