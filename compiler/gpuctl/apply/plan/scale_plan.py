@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gpuctl.apply.plan.gitops_tracking import tracked_by
-from gpuctl.apply.plan.lost_work import ended_word, running_description
+from gpuctl.apply.plan.lost_work import ended_word, lost_work
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.workload_steps import without_server_fields
 from gpuctl.apply.state.compare import FieldOutcome
@@ -32,9 +34,10 @@ class NotScalable(NotPossible):
     """The number of nodes cannot be changed; nothing was changed."""
 
 
-def plan_scale(workload: Object, title: str, nodes: int, *, has_kueue: bool) -> Plan:
+def plan_scale(workload: Object, pods: Iterable[Object], title: str, nodes: int, *, has_kueue: bool) -> Plan:
     """Plan to change the number of nodes of an elastic training.
 
+    :param pods: its pods; if a container of one has started, the change has to be confirmed.
     :param has_kueue: the cluster has Kueue, so that a queue counts.
     :raises NotScalable: the training is not elastic, has ended, may not have this number of nodes, or runs in a queue.
     """
@@ -59,7 +62,7 @@ def plan_scale(workload: Object, title: str, nodes: int, *, has_kueue: bool) -> 
         title=title,
     )
     plan = Plan([step])
-    running = running_description(workload)
+    running = lost_work(pods)
     if running is not None:
         size = say("from {have} to {nodes:node}", have=have, nodes=nodes)
         plan.confirm.append(
