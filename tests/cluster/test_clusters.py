@@ -124,8 +124,9 @@ def test_unlisted_cluster_is_rejected_for_changes_and_noted_for_reads(place: Pla
     assert "  = choose one with --cluster, or add this one to `clusters` in that file" in said
     assert proxy.records == []
     platform = str(place.directory / "platform.yaml")
-    place.gpuctl("pause", "train", "--platform", platform, code=3)
-    assert proxy.records == []
+    for command in ("pause", "open"):
+        place.gpuctl(command, "train", "--platform", platform, code=3)
+        assert proxy.records == []
     looked = place.gpuctl("get", "jobs", "--platform", platform)
     assert "note: the context" in looked.err
     assert "which is not one of the clusters in" in looked.err

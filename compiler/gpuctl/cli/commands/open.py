@@ -46,7 +46,7 @@ def command(
     """
     progress = Progress()
     try:
-        with open_context(reading, namespace) as read_context:
+        with open_context(reading, namespace, changes=True) as read_context:
             job, _ = find_job(read_context.scope, name, read_context.keys)
             if job.workload is not None and read_context.keys.paused in annotations_of(job.workload):
                 callbacks = callbacks_of(Invocation(reading.connection, yes), progress)
