@@ -61,6 +61,8 @@ def test_preview_names_the_jobs_that_left_the_sweep(place: Place) -> None:
     left = f"the sweep tune in {place.namespace} no longer has tune-1, tune-2, tune-3 and 5 more: they stay until `{command}`"
     assert left in place.plan(shorter).value["notes"]
     assert left in place.apply(shorter, flags=("--dry-run",)).err
+    moved = f"tune-0 in {place.namespace} has the values of the former tune-1, and starts anew: lr=2e-5"
+    assert moved in place.plan(sweep(lr=["2e-5"])).value["notes"]
     assert not place.plan(shorter, flags=("--set", "tuning", "--prune")).value["notes"]
     place.gpuctl("delete", "job", *(f"tune-{number}" for number in range(3, 9)), "--yes")
     two = f"no longer has tune-1 and tune-2: they stay until `gpuctl delete job tune-1 tune-2 -n {place.namespace}`"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.plan import Plan
@@ -23,18 +24,30 @@ _Place = tuple[str, str, frozenset[tuple[str, str]]]
 
 def note_changed_sweeps(session: Session, plan: Plan, request: ApplyRequest) -> None:
     """Add notes on the changed sweeps of the documents."""
-    _note_moved_values(plan, request.settings)
-    if not request.offline:
-        _note_jobs_left(session, plan, request.lowered, request.settings)
+    left = [] if request.offline else list(_jobs_left(session, plan, request.lowered, request.settings))
+    _note_moved_values(plan, request.settings, [obj for jobs in left for obj in jobs.objects.values()])
+    for jobs in left:
+        plan.notes.append(_left(jobs.sweep, jobs.namespace, list(jobs.objects)))
 
 
-def _note_moved_values(plan: Plan, settings: Settings) -> None:
-    """Add a note for each job that takes over the values of a job which this plan replaces or deletes."""
+class _JobsLeft(NamedTuple):
+    """Jobs in the cluster that the document of their sweep no longer yields, and that stay.
+
+    :param objects: by the names of the jobs, in the order of their numbers.
+    """
+
+    sweep: str
+    namespace: str
+    objects: dict[str, Object]
+
+
+def _note_moved_values(plan: Plan, settings: Settings, left: Iterable[Object]) -> None:
+    """Add a note for each job that takes over the values of a job which this plan replaces, deletes or leaves."""
     former: dict[_Place, str] = {}
-    for step in plan.steps:
-        place = _place(step.live, settings) if step.live is not None and step.deletes else None
-        if place is not None and step.live is not None:
-            former[place] = labels_of(step.live).get("app", step.key.name)
+    for obj in (*(step.live for step in plan.steps if step.live is not None and step.deletes), *left):
+        place = _place(obj, settings)
+        if place is not None:
+            former[place] = labels_of(obj).get("app", obj["metadata"]["name"])
     moved: dict[tuple[str, str], list[str]] = {}
     for step in plan.steps:
         if step.desired is None or step.action not in ("create", "replace"):
@@ -79,8 +92,8 @@ def _place(obj: Object, settings: Settings) -> _Place | None:
     return (obj["metadata"].get("namespace", ""), sweep, frozenset(values.items())) if sweep and values else None
 
 
-def _note_jobs_left(session: Session, plan: Plan, lowered: Iterable[Lowered], settings: Settings) -> None:
-    """Add a note for each sweep with jobs in the cluster that its document no longer yields, and that stay."""
+def _jobs_left(session: Session, plan: Plan, lowered: Iterable[Lowered], settings: Settings) -> Iterator[_JobsLeft]:
+    """Yield the jobs left of each sweep that has any."""
     sweeps: dict[tuple[str, str], set[str]] = {}
     for document in {id(item.document): item.document for item in lowered}.values():
         if document.first is not None:
@@ -99,12 +112,12 @@ def _note_jobs_left(session: Session, plan: Plan, lowered: Iterable[Lowered], se
         labels = f"{MANAGED_BY}={MANAGER},{settings.label(SWEEP)}={sweep}"
         found = [obj for kind in sorted(TRAINING_FORMS) for obj in scope.all_if_allowed(kind, labels=labels) or []]
         left = {
-            labels_of(obj).get("app", "")
+            labels_of(obj).get("app", ""): obj
             for obj in found
             if key_of(obj) not in planned and not is_controlled(obj) and not obj["metadata"].get("deletionTimestamp")
         }
-        if gone := sorted(left - names - {""}, key=lambda name: (len(name), name)):
-            plan.notes.append(_left(sweep, namespace, gone))
+        if gone := sorted(left.keys() - names - {""}, key=lambda name: (len(name), name)):
+            yield _JobsLeft(sweep, namespace, {name: left[name] for name in gone})
 
 
 def _left(sweep: str, namespace: str, names: Sequence[str]) -> str:
