@@ -137,9 +137,16 @@ def test_run_notes_that_the_schedule_does_not_wait_for_it(changes: Object, notes
     assert sum("`gpuctl pause nightly -n team` stops the schedule" in note for note in found) == len(found) == notes
 
 
-def test_run_of_a_plain_training_is_refused() -> None:
-    with pytest.raises(NotSchedulable, match="has no schedule"):
-        plan_run({**job("train"), "metadata": {"name": "train", "namespace": "team"}}, [], "training/train")
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [("Job", "`gpuctl rerun train -n team` runs a training again that has ended"), ("Deployment", None)],
+)
+def test_run_of_a_job_without_schedule_is_refused(kind: str, hint: str | None) -> None:
+    live = {**job("train"), "kind": kind, "metadata": {"name": "train", "namespace": "team"}}
+    live |= {"apiVersion": "apps/v1"} if kind == "Deployment" else {}
+    with pytest.raises(NotSchedulable, match="has no schedule") as refused:
+        plan_run(live, [], "training/train")
+    assert refused.value.hint == hint
 
 
 def test_deletion_loses_the_unfinished_run() -> None:

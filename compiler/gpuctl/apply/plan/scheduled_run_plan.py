@@ -10,7 +10,7 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.language.sentences import say
-from gpuctl.objects.api_resources import Object, key_of
+from gpuctl.objects.api_resources import TRAINING_FORMS, Object, key_of
 from gpuctl.objects.scheduled_jobs import MANUAL, is_scheduled, run_of, runs_of
 from gpuctl.objects.workload_state import end_state
 
@@ -31,9 +31,10 @@ def plan_run(workload: Object, runs: list[Object], title: str) -> Plan:
     """
     key = key_of(workload)
     if not is_scheduled(workload):
+        again = say("{command} runs a training again that has ended", command=JobHint("rerun", key.name, key.namespace))
         raise NotSchedulable(
             say("{job} in {namespace} has no schedule", job=title, namespace=key.namespace),
-            say("{command} runs a training again that has ended", command=JobHint("rerun", key.name, key.namespace)),
+            again if key.kind in TRAINING_FORMS else None,
         )
     if workload["metadata"].get("deletionTimestamp"):
         raise NotSchedulable(say("{job} in {namespace} is being deleted", job=title, namespace=key.namespace))
