@@ -138,3 +138,93 @@ def test_directory_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert run(["set", str(tmp_path), "--image", "app=app:2"]) == 2
     assert "is a directory" in capsys.readouterr().err
     assert {path.read_text() for path in tmp_path.iterdir()} == {FILE}
+
+
+ALTERNATIVES = """\
+kind: inference
+version: v0.1
+job:
+  name: chat
+  checkpoint:
+    # The trainer saves on USR1.
+    signal: USR1
+    timeout: 5m   # of the largest model
+  on:
+    stop: [./stop]
+  # The tail of job.
+environment: {image: "app:1"}
+resources: {gpu: 1, gpu_type: A100, gpu-share: 0.5, cpu: 4, memory: 8Gi}
+service: {port: 80,  # HTTP
+  nodePort: 30080,
+  type: NodePort}
+autoscaling:
+  metric: gpu
+  targetGPUUtilization: 50
+  maxReplicas: 3
+"""
+REPLACED = {
+    "job.checkpoint.command=[./save]": (
+        "    signal: USR1\n    timeout: 5m   # of the largest model\n",
+        "    timeout: 5m   # of the largest model\n    command: [./save]\n",
+        ["job.checkpoint.signal"],
+    ),
+    "job.checkpoint={command: [./save]}": (
+        "  checkpoint:\n    # The trainer saves on USR1.\n    signal: USR1\n    timeout: 5m   # of",
+        "  checkpoint: {command: [./save]}   # of",
+        [],
+    ),
+    "service.drain=10s": (
+        "  on:\n    stop: [./stop]\n  # The tail of job.\n",
+        "  # The tail of job.\n",
+        ["job.on.stop"],
+    ),
+    "service.type=ClusterIP": ("  nodePort: 30080,\n  type: NodePort}", "  type: ClusterIP}", ["service.nodePort"]),
+    "resources.gpu=0": (
+        "{gpu: 1, gpu_type: A100, gpu-share: 0.5, cpu",
+        "{gpu: 0, cpu",
+        ["resources.gpu-type", "resources.gpu-share"],
+    ),
+    "autoscaling.metric=cpu": (
+        "gpu\n  targetGPUUtilization: 50\n",
+        "cpu\n",
+        ["autoscaling.targetGPUUtilization"],
+    ),
+}
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r\n"])
+@pytest.mark.parametrize("change", REPLACED)
+def test_new_value_replaces_its_alternatives(
+    file: Path, capsys: pytest.CaptureFixture[str], change: str, line_break: str
+) -> None:
+    before, after, removed = REPLACED[change]
+    text = ALTERNATIVES.replace("\n", line_break)
+    before, after = (part.replace("\n", line_break) for part in (before, after))
+    assert text.count(before) == 1
+    file.write_bytes(text.encode())
+    assert run(["set", str(file), change]) == 0
+    found = file.read_bytes().decode()
+    if change.startswith("service.drain"):
+        found = found.replace(", drain: 10s", "")
+    assert found == text.replace(before, after)
+    assert capsys.readouterr().err.splitlines() == [
+        f"chat: `{path}` is removed; it cannot stand beside the new values" for path in removed
+    ]
+
+
+def test_two_alternatives_in_one_command_are_an_error(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(ALTERNATIVES)
+    assert run(["set", str(file), "job.checkpoint.command=[./save]", "job.checkpoint.signal=USR2"]) == 1
+    assert "both a command and a signal" in capsys.readouterr().err
+    assert file.read_text() == ALTERNATIVES
+
+
+def test_alternative_that_another_part_of_the_file_needs_is_not_removed(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = ALTERNATIVES.replace("USR1\n    ", "&s USR1\n    ").replace("image:", "env: {SIGNAL: *s}, image:")
+    file.write_text(text)
+    assert run(["set", str(file), "job.checkpoint.command=[./save]"]) == 2
+    expected = "`job.checkpoint.signal` cannot stay, and cannot be removed in this layout: remove it by hand"
+    assert expected in " ".join(capsys.readouterr().err.split())
+    assert file.read_text() == text

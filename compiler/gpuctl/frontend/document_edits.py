@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuctl.frontend.diagnostics import FieldPath, format_path
+from gpuctl.frontend.exclusive_fields import FieldNames
 from gpuctl.frontend.field_assignments import Assignment, plain_data
 from gpuctl.frontend.field_shapes import FreeShape, ListShape, ModelShape, Shape, UnionShape, value_shape
 from gpuctl.frontend.source import Source
-from gpuctl.frontend.spans import child
+from gpuctl.frontend.spans import child, value_at
 from gpuctl.frontend.yaml_reader import read
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, RawDocument, YamlNode
 
@@ -51,6 +52,49 @@ def with_field(source: Source, place: int, shape: ModelShape, item: Assignment) 
     raise CannotSet(f"`{format_path(item.path)}` cannot be set in this layout", "edit the file by hand")
 
 
+def without_field(source: Source, place: int, path: FieldNames) -> str:
+    """Return the source's text without a field of one of its documents, and without the blocks that are empty then.
+
+    :param place: the document's number in the source.
+    :raises CannotSet: the field is written in another part of the file, or the text cannot be edited.
+    """
+    raws = _documents(source.name, source.text)
+    chunk, node = raws[place].chunk, raws[place].root
+    pairs: list[tuple[YamlNode, YamlNode, YamlNode]] = []
+    for step in path:
+        found = child(node, step)
+        assert found is not None, "the field is written"
+        pairs.append((node, found[0] or node, found[1]))
+        node = found[1]
+    while len(pairs) > 1 and len(pairs[-1][0].value) == 1:
+        pairs.pop()
+    (start, end), written = _extent(chunk.text, *pairs[-1]), tuple(str(key.value) for _, key, _ in pairs)
+    first = source.text[: chunk.start] + chunk.text[:start]
+    text = first + chunk.text[end:] + source.text[chunk.end :]
+    after = _documents(source.name, text)
+    if not _same_beside(raws, after, place, written) or value_at(after[place].root, written) is not None:
+        at = format_path(path)
+        raise CannotSet(f"`{at}` cannot stay, and cannot be removed in this layout", "remove it by hand")
+    return text
+
+
+def _extent(text: str, block: YamlNode, key: YamlNode, value: YamlNode) -> tuple[int, int]:
+    """Return the start and the end of a field's text: with the comma beside it, or whole lines."""
+    start, end = key.start, max(_last(text, value), key.end)
+    rest = r"[^\r\n]*(\r?\n)?"
+    if text[block.start : block.start + 1] == "{":
+        rest = r"[ \t]*\r?\n"
+        after = re.compile(r"\s*,[ \t]*").match(text, end)
+        before = re.compile(r",\s*\Z").search(text, block.start, start)
+        if after is not None:
+            end = after.end()
+        elif before is not None:
+            start = before.start()
+    line_start, line = text.rfind("\n", 0, start) + 1, re.compile(rest).match(text, end)
+    is_whole = line is not None and not text[line_start:start].strip()
+    return (line_start, line.end()) if line is not None and is_whole else (start, end)
+
+
 def _documents(name: str, text: str) -> list[RawDocument]:
     return list(read(Source(name, text), []))
 
@@ -60,6 +104,16 @@ def _is_as_meant(
 ) -> bool:
     """Return True if the text has the value at the path, and otherwise the same content as before."""
     after = _documents(name, text)
+    if not _same_beside(before, after, place, path):
+        return False
+    node = value_at(after[place].root, path)
+    value = plain_data(item.value)
+    entry = {"name": item.path[-1], **(value if isinstance(value, dict) else {"value": value})}
+    return node is not None and plain_data(node) in (value, entry)
+
+
+def _same_beside(before: list[RawDocument], after: list[RawDocument], place: int, path: FieldPath) -> bool:
+    """Return True if two texts have the same content, except at a path of one document."""
     if len(after) != len(before):
         return False
     for number, (old, new) in enumerate(zip(before, after, strict=True)):
@@ -68,13 +122,7 @@ def _is_as_meant(
             leaves = [{at: leaf for at, leaf in found.items() if not _is_along(at, path)} for found in leaves]
         if leaves[0] != leaves[1]:
             return False
-    node: YamlNode | None = after[place].root
-    for step in path:
-        found = child(node, step) if node is not None else None
-        node = found[1] if found is not None else None
-    value = plain_data(item.value)
-    entry = {"name": item.path[-1], **(value if isinstance(value, dict) else {"value": value})}
-    return node is not None and plain_data(node) in (value, entry)
+    return True
 
 
 def _is_along(leaf: FieldPath, path: FieldPath) -> bool:
@@ -153,7 +201,7 @@ class _Edit:
         if node.kind == SCALAR and old[:1] in ("'", '"') and value.kind == SCALAR and value.plain and not is_free:
             doubled = value.value.replace("'", "''")
             written = f"'{doubled}'" if old[0] == "'" else json.dumps(value.value, ensure_ascii=False)
-        start, end = node.start, self._last(node)
+        start, end = node.start, _last(self.text, node)
         if node.is_null and not old:
             written = f" {written}"
         elif node.kind != SCALAR and old[:1] not in ("{", "[", "*") and key is not None and key.start < node.start:
@@ -161,14 +209,6 @@ class _Edit:
             colon = self.text.index(":", key.end)
             start, written = colon + 1, f" {written}"
         self.text = self.text[:start] + written + self.text[end:]
-
-    def _last(self, node: YamlNode) -> int:
-        """Return the end of a value without the blanks and comments after it."""
-        if node.kind == SCALAR or self.text[node.start : node.start + 1] in ("{", "[", "*"):
-            return node.start + len(self.text[node.start : node.end].rstrip())
-        own = [part for part in _parts(node) if node.start <= part.start < node.end]
-        ends = [max(self._last(part), part.start) for part in own]
-        return max(ends, default=node.end)
 
     def _insert(
         self, key: YamlNode | None, node: YamlNode, steps: list[str | int], shape: Shape | None, path: FieldPath
@@ -209,12 +249,12 @@ class _Edit:
         lines[-1] += f" {self.written}"
         if is_entry:
             lines = [" " * indent + f"- {self._entry()}"]
-        end = re.compile(r"\r?\n|\Z").search(self.text, self._last(node))
+        end = re.compile(r"\r?\n|\Z").search(self.text, _last(self.text, node))
         self._put(end.start() if end else len(self.text), "".join(self.line_break + line for line in lines))
 
     def _last_part(self, node: YamlNode) -> int | None:
         """Return the end of the last entry of a flow collection."""
-        return max((self._last(part) for part in _parts(node)), default=None)
+        return max((_last(self.text, part) for part in _parts(node)), default=None)
 
     def _entry(self) -> str:
         name = _key(self.item.path[-1])
@@ -239,6 +279,15 @@ def _key(name: str | int) -> str:
 def _below(shape: Shape | None, step: str | int) -> Shape | None:
     """Return the shape of a child."""
     return shape.item if isinstance(shape, ListShape) else value_shape(shape, str(step))
+
+
+def _last(text: str, node: YamlNode) -> int:
+    """Return the end of a value without the blanks and comments after it."""
+    if node.kind == SCALAR or text[node.start : node.start + 1] in ("{", "[", "*"):
+        return node.start + len(text[node.start : node.end].rstrip())
+    own = [part for part in _parts(node) if node.start <= part.start < node.end]
+    ends = [max(_last(text, part), part.start) for part in own]
+    return max(ends, default=node.end)
 
 
 def _parts(node: YamlNode) -> list[YamlNode]:

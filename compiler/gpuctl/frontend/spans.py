@@ -67,13 +67,21 @@ def column_of(chunk: Chunk, root: YamlNode, path: FieldPath) -> int | None:
 
 def texts_at(root: YamlNode, path: FieldPath) -> list[str]:
     """Return the scalars of the list at a path; empty if there is no list."""
+    node = value_at(root, path)
+    if node is None or node.kind != "list":
+        return []
+    return [item.value for item in node.value if item.kind == "scalar"]
+
+
+def value_at(root: YamlNode, path: FieldPath) -> YamlNode | None:
+    """Return the value at a path; None if it is not written."""
     node = root
     for part in path:
         step = child(node, part)
         if step is None:
-            return []
+            return None
         node = step[1]
-    return [item.value for item in node.value if item.kind == "scalar"] if node.kind == "list" else []
+    return node
 
 
 def child(node: YamlNode, part: str | int) -> tuple[YamlNode | None, YamlNode] | None:

@@ -20,7 +20,7 @@ from gpuctl.frontend.exclusive_fields import ALTERNATIVES, FieldNames, excluded,
 from gpuctl.frontend.field_assignments import Assignment, Assignments, masked_value, parse_assignments
 from gpuctl.frontend.field_shapes import ModelShape, kind_shape
 from gpuctl.frontend.findings import Findings
-from gpuctl.frontend.spans import child
+from gpuctl.frontend.spans import child, value_at
 from gpuctl.frontend.tree_merging import merged_trees, without_field
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, Chunk, RawDocument, YamlNode
 from gpuctl.language.display_text import shorten
@@ -100,6 +100,17 @@ class Overlay(NamedTuple):
         """Return the valid data of a document's tree and of a change to it."""
         trees = (tree if tree.kind == MAPPING else tree.with_value([]) for tree in (root, change))
         return [conform(Findings(chunk, tree, []), self.kind) for tree in trees]
+
+
+def fields_replaced(raw: RawDocument, kind: str, assignments: Iterable[Assignment]) -> list[FieldNames]:
+    """Return the fields of a document that assignments replace by an alternative, or that do not apply without GPUs.
+
+    :param assignments: their paths have no index.
+    """
+    overlay, found = Overlay(kind), []
+    for change in _all_merged([assignment.root for assignment in assignments], kind_shape(kind)):
+        found += overlay.replaced(raw.chunk, raw.root, change) + overlay._unused(raw.chunk, raw.root, [change])
+    return list(dict.fromkeys(found))
 
 
 class VariantSelection:
@@ -220,13 +231,11 @@ def _overridden(
     :param replaced: fields for which the assignment has an alternative.
     :param unused: fields of `resources` that do not apply without GPUs.
     """
-    found: tuple[YamlNode | None, YamlNode] | None = None, before
-    for step in assignment.path:
-        found = child(found[1], step) if found is not None else None
+    found = value_at(before, assignment.path)
     path, _, value = assignment.text.partition("=")
     message = say("`{path}` is `{value}` for this run", path=path, value=shorten(value))
-    if found is not None and raw.chunk.is_on_one_line(found[1]) and found[1].kind != MAPPING:
-        old = masked_value(assignment.path, found[1], raw.chunk.written(found[1]))
+    if found is not None and raw.chunk.is_on_one_line(found) and found.kind != MAPPING:
+        old = masked_value(assignment.path, found, raw.chunk.written(found))
         message = say(
             "`{path}` is `{value}` for this run, not `{old}`", path=path, value=shorten(value), old=shorten(old)
         )

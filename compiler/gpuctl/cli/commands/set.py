@@ -41,8 +41,9 @@ def command(
     """Change fields of documents in a FILE, and print the difference. A PATH is written as `gpuctl explain` takes it, a
     VALUE as in the file.
 
-    Comments, quotes, order and line breaks stay. A field that is missing is added. The result is checked; a file that
-    would not be valid is not written. Standard input (-) is printed with the changes.
+    Comments, quotes, order and line breaks stay. A field that is missing is added, and one that the new value excludes
+    is removed. The result is checked; a file that would not be valid is not written. Standard input (-) is printed with
+    the changes.
     """
     if not fields and not images:
         raise click.UsageError("Name a field: `gpuctl set train.yaml resources.gpu=8`")
@@ -64,6 +65,8 @@ def command(
     is_stream = source.name == STDIN
     if changed and not check and not is_stream:
         replace_file(Path(source.path or source.name), result.text)
+    for document, path in result.removed if output == "text" else ():
+        click.echo(f"{document}: `{path}` is removed; it cannot stand beside the new values", err=True)
     if output == "json":
         items = [
             SetField(document=name, path=change.path, old=change.old, new=change.new) for name, change in result.changes

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from gpuctl.compilation import compile
 from gpuctl.frontend.binder import kind_of
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity, format_path
-from gpuctl.frontend.document_edits import CannotSet, with_field
+from gpuctl.frontend.document_edits import CannotSet, with_field, without_field
 from gpuctl.frontend.field_assignments import Assignment, parse_assignments, plain_data
 from gpuctl.frontend.field_shapes import kind_shape
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.spans import child
+from gpuctl.frontend.variants import fields_replaced
 from gpuctl.frontend.yaml_reader import read
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, RawDocument, YamlNode
 from gpuctl.gitops.value_change import ValueChange
@@ -29,10 +30,14 @@ _NAMED = 8
 
 
 class FieldsSet(NamedTuple):
-    """The text of a file with the new values, and the fields that differ, each with the name of its document."""
+    """The text of a file with the new values, and the fields that differ, each with the name of its document.
+
+    ``removed``: those that the new values exclude.
+    """
 
     text: str
     changes: list[tuple[str, ValueChange]]
+    removed: list[tuple[str, str]]
 
 
 class _Target(NamedTuple):
@@ -41,7 +46,15 @@ class _Target(NamedTuple):
     place: int
     kind: str
     name: str
-    root: YamlNode
+    raw: RawDocument
+
+    @property
+    def root(self) -> YamlNode:
+        return self.raw.root
+
+    @property
+    def shown_name(self) -> str:
+        return self.name or self.kind
 
 
 def set_fields(source: Source, texts: Sequence[str], images: Sequence[str], job: str | None) -> FieldsSet:
@@ -54,7 +67,7 @@ def set_fields(source: Source, texts: Sequence[str], images: Sequence[str], job:
     :raises InvalidDocuments: the file is not valid, or would not be.
     """
     targets = _targets(source)
-    text = edited_text(source, texts, images, job)
+    text, removed = _edited(source, _assignments(targets, texts, images, job))
     changed = source._replace(text=text)
     directory = Path(source.path).parent if source.path is not None else None
     result = compile(changed, directory=directory)
@@ -62,24 +75,39 @@ def set_fields(source: Source, texts: Sequence[str], images: Sequence[str], job:
         errors = [item for item in result.diagnostics if item.severity is Severity.ERROR]
         raise InvalidDocuments(errors, {**result.sources, source.name: changed})
     after = _targets(changed)
-    return FieldsSet(text, [found for old, new in zip(targets, after, strict=True) for found in _changes(old, new)])
+    changes = [found for old, new in zip(targets, after, strict=True) for found in _changes(old, new)]
+    return FieldsSet(text, changes, removed)
 
 
-def edited_text(source: Source, texts: Sequence[str], images: Sequence[str] = (), job: str | None = None) -> str:
+def edited_text(source: Source, texts: Sequence[str]) -> str:
     """Return a file's text as :func:`set_fields` does, without a check of the values."""
-    targets = _targets(source)
-    text = source.text
-    for target, item in _assignments(targets, texts, images, job):
-        try:
+    return _edited(source, _assignments(_targets(source), texts, (), None))[0]
+
+
+def _edited(source: Source, assignments: Iterable[tuple[_Target, Assignment]]) -> tuple[str, list[tuple[str, str]]]:
+    """Return a file's text with the new values, and the fields removed from it, each with the name of its document.
+
+    A field that a new value excludes is removed, as for options and profiles.
+    """
+    text, removed = source.text, []
+    given: dict[int, list[Assignment]] = {}
+    try:
+        for target, item in assignments:
             text = with_field(source._replace(text=text), target.place, kind_shape(target.kind), item)
-        except CannotSet as error:
-            raise InvalidOptions(f"{error}: {error.hint}") from None
-    return text
+            if all(isinstance(step, str) for step in item.path):
+                given.setdefault(target.place, []).append(item)
+        for target in _targets(source._replace(text=text)):
+            for path in fields_replaced(target.raw, target.kind, given.get(target.place, ())):
+                text = without_field(source._replace(text=text), target.place, path)
+                removed.append((target.shown_name, ".".join(path)))
+    except CannotSet as error:
+        raise InvalidOptions(f"{error}: {error.hint}") from None
+    return text, removed
 
 
 def _changes(old: _Target, new: _Target) -> Iterator[tuple[str, ValueChange]]:
     for change in value_changes(plain_data(old.root), plain_data(new.root)):
-        yield old.name or old.kind, change
+        yield old.shown_name, change
 
 
 def _targets(source: Source) -> list[_Target]:
@@ -101,7 +129,7 @@ def _target(place: int, raw: RawDocument) -> _Target | None:
         return None
     header = child(raw.root, "job" if kind in WORKLOADS else kind)
     name = child(header[1], "name") if header is not None else None
-    return _Target(place, kind, str(name[1].value) if name is not None and name[1].kind == SCALAR else "", raw.root)
+    return _Target(place, kind, str(name[1].value) if name is not None and name[1].kind == SCALAR else "", raw)
 
 
 def _assignments(
@@ -143,7 +171,7 @@ def _chosen(targets: list[_Target], name: str | None, item: Assignment) -> _Targ
     among = [target for target in targets if name == target.name] if name is not None else jobs or targets
     if len(among) == 1:
         return among[0]
-    names = first_few([target.name or target.kind for target in targets], _NAMED)
+    names = first_few([target.shown_name for target in targets], _NAMED)
     if name is None:
         raise InvalidOptions(f"`{format_path(item.path)}`: add `--job NAME`; the file has {names or 'no document'}")
     count = f"{len(among)} documents are" if among else "no document is"
