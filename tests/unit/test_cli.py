@@ -889,6 +889,15 @@ def test_fmt_keeps_the_line_breaks_of_a_windows_checkout(last: str, gpuctl: Cli,
     assert path.read_bytes() == windows
 
 
+def test_fmt_keeps_a_byte_order_mark(gpuctl: Cli, here: Path) -> None:
+    path, tidy = here / "untidy.yaml", UNTIDY.replace("gpuType", "gpu-type")
+    path.write_text("\ufeff" + UNTIDY, encoding="utf-8")
+    assert gpuctl("fmt", "-", stdin="\ufeff" + UNTIDY).out == "\ufeff" + tidy
+    gpuctl("fmt", "untidy.yaml")
+    assert path.read_text(encoding="utf-8") == "\ufeff" + tidy
+    assert gpuctl("fmt", "--check", "untidy.yaml").code == 0
+
+
 def test_fmt_check_and_diff_change_nothing(gpuctl: Cli, here: Path) -> None:
     check = gpuctl("fmt", "--check", "good.yaml", "untidy.yaml")
     assert (check.code, check.out, check.err) == (1, "untidy.yaml: would be rewritten\n", "")

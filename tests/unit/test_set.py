@@ -63,11 +63,12 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "jobs.yaml"
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["", "byte-order mark"])
 @pytest.mark.parametrize("line_break", ["\n", "\r\n"])
 @pytest.mark.parametrize("change", CHANGES)
-def test_only_the_field_changes(file: Path, change: str, line_break: str) -> None:
+def test_only_the_field_changes(file: Path, change: str, line_break: str, mark: str) -> None:
     before, after = (text.replace("\n", line_break) for text in CHANGES[change])
-    text = FILE.replace("\n", line_break)
+    text = mark + FILE.replace("\n", line_break)
     assert text.count(before) == 1
     file.write_bytes(text.encode())
     argument = change if change.startswith("lab:") else f"train:{change}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import re
@@ -29,7 +30,8 @@ class Source(NamedTuple):
 
     ``direct``: True if the caller named it. A directory may contain other YAML, which is skipped with a note; a file
     named directly must be a gpuctl document. ``path``: the file it was read from, whose name may have bytes that
-    messages cannot show. ``tree``: the files around it, None if it is in no directory.
+    messages cannot show. ``tree``: the files around it, None if it is in no directory. ``mark``: the byte-order mark
+    that the file starts with, which ``text`` does not have.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Source(NamedTuple):
     direct: bool = True
     path: str | None = None
     tree: CodeTree | None = None
+    mark: str = ""
 
 
 class Sources(NamedTuple):
@@ -169,7 +172,8 @@ class _Collector:
             self.diagnostics.append(decoded)
         else:
             tree = DiskTree(path) if path is not None and has_files else None
-            self.sources.append(Source(name, _without_marks(decoded), direct, path, tree))
+            mark = "\ufeff" if data.startswith(codecs.BOM_UTF8) else ""
+            self.sources.append(Source(name, _without_marks(decoded), direct, path, tree, mark))
 
     def _text(self, source: Source) -> None:
         """Add a text in memory, under the rules for files."""
@@ -233,7 +237,7 @@ def decode(name: str, data: bytes) -> str | Diagnostic:
         )
     try:
         # The codec that handles marks is written in Python and slow, and few files have a mark.
-        return data.decode("utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8")
+        return data.decode("utf-8-sig" if data.startswith(codecs.BOM_UTF8) else "utf-8")
     except UnicodeDecodeError as error:
         # With a mark, that codec counts from behind it.
         before = _without_marks(error.object[: error.start].decode("utf-8"))

@@ -35,28 +35,19 @@ def command(inputs: list[str], check: bool, show_diff: bool) -> int:
     for source in found.sources:
         formatted = format_source(source)
         diagnostics += formatted.diagnostics
-        original = source.text
+        before, after = source.mark + source.text, source.mark + formatted.text
         if source.name == STDIN and not check and not show_diff:
-            sys.stdout.write(formatted.text)
-        elif formatted.text != original or _has_mark(source.path):
+            sys.stdout.write(after)
+        elif after != before:
             changed = True
             if show_diff:
-                print_difference(original, formatted.text, (f"{source.name} (now)", f"{source.name} (formatted)"))
+                print_difference(before, after, (f"{source.name} (now)", f"{source.name} (formatted)"))
             if check:
                 click.echo(f"{source.name}: would be rewritten")
             elif not show_diff:
-                replace_file(Path(source.path or source.name), formatted.text)
+                replace_file(Path(source.path or source.name), after)
                 click.echo(f"{source.name}: rewritten", err=True)
     # Notes, for example on files that are not documents, do not concern the format.
     diagnostics = [item for item in diagnostics if item.severity is not Severity.NOTE]
     text.write(diagnostics, {source.name: source for source in found.sources}, sys.stderr)
     return 1 if diagnostics or (changed and (check or show_diff)) else 0
-
-
-def _has_mark(path: str | None) -> bool:
-    """Return True if the file starts with a byte-order mark, which reading drops."""
-    try:
-        with open(path or "", "rb") as stream:
-            return stream.read(3) == b"\xef\xbb\xbf"
-    except OSError:
-        return False

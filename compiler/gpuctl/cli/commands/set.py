@@ -61,10 +61,11 @@ def command(
             click.echo(json.render(error.diagnostics), nl=False)
         click.echo(f"{file}: not changed", err=True)
         return 1
-    changed = result.text != source.text
+    before, after = source.mark + source.text, source.mark + result.text
+    changed = after != before
     is_stream = source.name == STDIN
     if changed and not check and not is_stream:
-        replace_file(Path(source.path or source.name), result.text)
+        replace_file(Path(source.path or source.name), after)
     for document, path in result.removed if output == "text" else ():
         click.echo(f"{document}: `{path}` is removed; it cannot stand beside the new values", err=True)
     if output == "json":
@@ -73,7 +74,7 @@ def command(
         ]
         show_value(SetAnswer(file=source.name, written=changed and not check, changes=items).as_json(), "json")
     elif is_stream and not check:
-        sys.stdout.write(result.text)
+        sys.stdout.write(after)
     else:
-        print_difference(source.text, result.text, (f"{source.name} (before)", f"{source.name} (after)"))
+        print_difference(before, after, (f"{source.name} (before)", f"{source.name} (after)"))
     return 1 if check and changed else 0
