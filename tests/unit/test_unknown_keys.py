@@ -135,3 +135,46 @@ def test_hints_name_the_own_field(kind: str, key: str, hint: str) -> None:
 def test_hint_for_a_key_is_that_of_its_block(document: dict[str, Any]) -> None:
     (error,) = gpuctl.compile(gpuctl.Source("a.yaml", json.dumps(document))).diagnostics
     assert error.hint == "did you mean `git`?"
+
+
+MOUNT = {"path": "/etc/app", "configMap": "app"}
+
+
+GIT = {"git": "https://git.example.com/x.git", "ref": "v1"}
+
+
+@pytest.mark.parametrize(
+    ("document", "hint"),
+    [
+        ({"storage": {"mounts": [{**MOUNT, "mountPath": "/x"}]}}, "the fields here are path, configMap, secret, "),
+        ({"storage": {"mounts": [{**MOUNT, "pathh": "/x"}]}}, "`path` is written already: keep one"),
+        ({"code": {**GIT, "commit": "x"}}, "`ref` is written already: keep one"),
+        ({"code": {**GIT, "repo": "x"}}, "`git` is written already: keep one"),
+        ({"job": {"name": "demo", "on": {"stop": ["x"], "sigterm": ["x"]}}}, "remove it: Kubernetes runs `stop` "),
+    ],
+    ids=["mount", "misspelt", "other tool", "block of another tool", "hook"],
+)
+def test_hint_does_not_suggest_a_key_that_is_written_beside(document: dict[str, Any], hint: str) -> None:
+    (error,) = (item for item in errors({"kind": "training", **HEAD, **document}) if item.code == "GPU203")
+    assert error.hint is not None
+    assert error.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("document", "hint"),
+    [
+        ({"gpu": 2}, "`gpu` belongs in `resources`"),
+        ({"gpu": 2, "resources": {"gpu": 1}}, "`gpu` belongs in `resources`, which has it already"),
+        ({"walltime": "1h", "job": {**HEAD["job"], "max_runtime": "2h"}}, "the fields here are version, "),
+        ({"resources": {"network": {}}, "rdma": True}, "write `network: {rdma: true}` in `resources`"),
+    ],
+)
+def test_hint_for_a_field_of_another_block(document: dict[str, Any], hint: str) -> None:
+    documents = [
+        {"kind": "training", **HEAD, **document},
+        {"kind": "platform", "version": "v0.1", "defaults": {"training": document}},
+    ]
+    for written in documents:
+        error = next(item for item in gpuctl.compile(gpuctl.Source("a.yaml", json.dumps(written))).diagnostics)
+        assert error.hint is not None
+        assert error.hint.startswith(hint)

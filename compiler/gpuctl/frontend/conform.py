@@ -287,11 +287,11 @@ class _Conformer:
         hint = None
         if len(self.findings.diagnostics) < MAX_DIAGNOSTICS:
             # Further diagnostics are only counted, and a hint is by far the most expensive part.
-            known = unknown_key_hint(key.value, path, shape, self.kind, value)
+            known = unknown_key_hint(key, value, node, self.findings.root, path, shape, self.kind)
             hint = split_text_hint(self.findings.chunk.holding(key).text, node, key, value) or known
         self.findings.puzzling.add(path)
         meant = next((name for name in shape.keys if hint == suggest_name(name)), None)
-        if meant is not None and all(fold(other.value) != fold(meant) for other, _ in node.value):
+        if meant is not None:
             self.findings.misspelt.add((*path, meant))
         name = shorten(key.value)
         message = say("unknown field `{name}` in {block}", name=name, block=format_path(path))

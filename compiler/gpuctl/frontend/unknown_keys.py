@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.frontend.field_shapes import ModelShape, kind_shape
-from gpuctl.frontend.yaml_tree import SCALAR, SEQUENCE, YamlNode
+from gpuctl.frontend.spans import value_at
+from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, OptionNode, YamlNode
 from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.sentences import Sentence, Template, say
@@ -69,6 +70,10 @@ class Replacement(NamedTuple):
     place: str = ""
     kinds: tuple[str, ...] = ()
     more: Template = Template("")
+
+    @property
+    def key(self) -> str:
+        return self.line.partition(":")[0]
 
     def hint(self, kind: str) -> Sentence | None:
         """Return the hint for a document of a kind; None if jobs of the kind cannot have the field."""
@@ -157,6 +162,8 @@ _OTHER_NAMES = {
     "storage.default.pvc": _OF_CLAIMS,
 }
 """Block -> folded key of other tools -> the block's own key."""
+_MISSPELT = 0.8
+"""Similarity of a key that can only be a misspelt form of another."""
 _KEY_OF_EACH = Template("write `env: [{{name: NAME, secret: NAME, key: KEY}}]`, one for each variable")
 _NO_LFS = Template("files of Git LFS are not fetched: put large files into `storage`")
 _INSTEAD = {
@@ -188,35 +195,49 @@ def split_text_hint(source: str, node: YamlNode, key: YamlNode, value: YamlNode)
     return say('quote the text if the comma belongs to it: "{text}"', text=shorten(earlier.value + between + key.value))
 
 
-def unknown_key_hint(text: str, path: FieldPath, shape: ModelShape, kind: str, value: YamlNode) -> Sentence:
+def unknown_key_hint(
+    key: YamlNode, value: YamlNode, block: YamlNode, root: YamlNode, path: FieldPath, shape: ModelShape, kind: str
+) -> Sentence:
     """Return the hint for a key that the block at ``path`` does not have.
 
     It names a similar key, the block that has this key, the equivalent in another block or ``podPatch``, or all keys of
-    the block.
+    the block. It says if the field that it names is written already.
+
+    :param root: the document.
     """
+    text: str = key.value
+    # Keys of a profile or an option are not beside those of the document that they are merged into.
+    beside = {fold(other.value) for other, _ in block.value if _is_in(other, block) == _is_in(key, block)}
     if fold(text) == "valuefrom" and "secret" in shape.keys:
         return say("write `secret: NAME` and `key: KEY`, `configMap: NAME` and `key: KEY`, or `fieldRef: FIELD`")
-    names = [part for part in path if isinstance(part, str)]
-    block = ".".join(names[2:] if names[:1] in (["profiles"], ["defaults"]) else names)
-    if (meant := _OTHER_NAMES.get(block, {}).get(fold(text))) is not None and fold(meant) in shape.fields:
-        return suggest_name(meant)
-    if (instead := _INSTEAD.get((block, fold(text)))) is not None:
+    if kind == "platform" and path[:1] == ("defaults",) and len(path) > 1:
+        # A partial document of another kind.
+        root, kind, path = value_at(root, path[:2]) or root, str(path[1]), path[2:]
+    place = ".".join(part for part in path if isinstance(part, str))
+    meant = _OTHER_NAMES.get(place, {}).get(fold(text))
+    if meant is not None and fold(meant) in shape.fields:
+        return _suggest(meant, beside)
+    if (instead := _INSTEAD.get((place, fold(text)))) is not None:
         return say(instead)
     if path[-1:] == ("on",) and fold(text) in ("preempt", "evict", "prestop", "term", "sigterm"):
+        if "stop" in beside:
+            return say("remove it: Kubernetes runs `stop` before it ends a pod for any reason, preemption too")
         return say("did you mean `stop`? Kubernetes runs it before it ends a pod for any reason, preemption too")
     hint = None
     close = nearest(text, shape.keys)
-    if close is not None and fold(close) != fold(text):
-        hint = suggest_name(close)
+    if close is not None and (fold(close) not in beside or close == nearest(text, [close], _MISSPELT)):
+        hint = _suggest(close, beside)
     home = _home_of(text, path, kind)
     if home is not None and (hint is None or fold(text) in home[1]):
-        return (
-            say("`{field}` belongs in `{block}`", field=home[2], block=home[0])
-            if home[0]
-            else say("`{field}` belongs at the top of the document", field=home[2])
-        )
+        belongs = say("`{field}` belongs at the top of the document", field=home[2])
+        if home[0]:
+            belongs = say("`{field}` belongs in `{block}`", field=home[2], block=home[0])
+        return say("{place}, which has it already", place=belongs) if _is_written(root, home[0], home[2]) else belongs
     if kind in WORKLOADS:
         own = _OWN_FIELDS.get(fold(text))
+        is_here = own is not None and (not own.kinds or kind in own.kinds)
+        if own is not None and is_here and (path[:1] == (own.key,) or _is_written(root, own.place, own.key)):
+            own = None
         hint = (own.hint(kind) if own is not None else None) or _pod_patch(text, value) or hint
     return hint or say("the fields here are {names}", names=list(shape.keys))
 
@@ -234,6 +255,24 @@ def _pod_patch(text: str, value: YamlNode) -> Sentence | None:
         patch = f"podPatch: {{containers: [{{name: main, {_CONTAINER_FIELDS[folded]}: {shorten(shown)}}}]}}"
         return say("write `{text}` at the top of the document", text=patch)
     return None
+
+
+def _is_in(key: YamlNode, block: YamlNode) -> bool:
+    """Return True if a key is written inside of the block's own text."""
+    return not isinstance(key, OptionNode) and block.start <= key.start < block.end
+
+
+def _suggest(name: str, beside: set[str]) -> Sentence:
+    """Return the hint that a key of the block was meant."""
+    if fold(name) in beside:
+        return say("`{name}` is written already: keep one", name=name)
+    return suggest_name(name)
+
+
+def _is_written(root: YamlNode, block: str, key: str) -> bool:
+    """Return True if a block has a key whose value cannot take a further field."""
+    written = value_at(root, (block, key) if block else (key,))
+    return written is not None and written.kind != MAPPING
 
 
 def _home_of(text: str, path: FieldPath, kind: str) -> tuple[str, frozenset[str], str] | None:
