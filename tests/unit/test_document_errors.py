@@ -13,6 +13,9 @@ from gpuctl.frontend.diagnostics import MAX_DIAGNOSTICS, Diagnostic, Severity, S
 
 HEAD = "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: 'app:1', command: [x]}\n"
 
+IMAGE = HEAD.replace("app:1", "%s")
+ZONE = HEAD + "schedule: {cron: '@daily', timezone: %s}\n"
+
 
 def diagnostics_of(text: str, *, severity: Severity | None = Severity.ERROR) -> list[Diagnostic]:
     diagnostics = gpuctl.compile(gpuctl.Source("x.yaml", text)).diagnostics
@@ -359,3 +362,22 @@ def test_a_pod_patch_in_another_form_gets_the_form_to_write(patch: str, hint: st
     text = f"kind: compute\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: 'a:1'}}\npodPatch: {{{patch}}}\n"
     found = gpuctl.compile(gpuctl.Source("a.yaml", text)).diagnostics
     assert [(item.code, item.hint) for item in found if item.severity == "error"] == [("GPU219", hint)]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "better"),
+    [
+        (IMAGE, "nvcr.io#nvidia/pytorch:24.05", "nvcr.io/nvidia/pytorch:24.05"),
+        (IMAGE, "docker://nvcr.io#nvidia/pytorch", "nvcr.io/nvidia/pytorch"),
+        (IMAGE, "nginx: 1.27", "nginx:1.27"),
+        (IMAGE, "my image", None),
+        (IMAGE, "模型:v1", None),
+        (ZONE, "Asia/Shangai", "Asia/Shanghai"),
+        (ZONE, "America/New York", "America/New_York"),
+        (ZONE, "GMT+8", None),
+    ],
+)
+def test_hint_for_a_near_miss(text: str, value: str, better: str | None) -> None:
+    (error,) = diagnostics_of(text % value)
+    assert error.hint == (f"write `{better}`" if better is not None else None)
+    assert better is None or diagnostics_of(text % better) == []

@@ -22,7 +22,7 @@ from gpuctl.language.field_errors import field_error
 from gpuctl.language.images import image_problem
 from gpuctl.language.mig_profiles import is_profile, nearest_profile
 from gpuctl.language.sentences import Sentence, Template, say
-from gpuctl.language.spelling import did_you_mean
+from gpuctl.language.spelling import did_you_mean, similar
 
 
 class Scalar(Enum):
@@ -291,9 +291,13 @@ def _date(value: str) -> str:
     return value
 
 
+_SIMILAR_ZONES = 0.87
+"""Similarity of a misspelt time zone. That of `GMT+8` and `GMT+0` is 0.8."""
+
+
 def _time_zone(value: str) -> str:
     # Imported here: it takes 4 ms of every cold start.
-    from zoneinfo import ZoneInfo
+    from zoneinfo import ZoneInfo, available_timezones
 
     try:
         # Names of directories and paths are not time zones.
@@ -302,7 +306,8 @@ def _time_zone(value: str) -> str:
             return value
     except (KeyError, ValueError, OSError):
         pass
-    raise illegal("GPU207", value, Template("`{value}` is not a time zone such as `Asia/Shanghai`"))
+    near = next(iter(similar(value, available_timezones(), _SIMILAR_ZONES)), None)
+    raise illegal("GPU207", value, Template("`{value}` is not a time zone such as `Asia/Shanghai`"), near)
 
 
 def _cron(value: str) -> str:

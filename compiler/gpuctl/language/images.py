@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from gpuctl.language.display_text import shorten
 from gpuctl.language.sentences import Sentence, say
 
 _COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
@@ -15,6 +16,8 @@ _PATH = rf"{_COMPONENT}(?:/{_COMPONENT})*\Z"
 _HOST_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _HOST = rf"(?:{_HOST_LABEL}(?:\.{_HOST_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?\Z"
 _TAG = r"(?a)\w[\w.-]{0,127}\Z"
+_FOREIGN = r"[^A-Za-z0-9._/:@\[\]+-]"
+"""Matches a character that no reference has."""
 _DIGEST_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
 _DOCKER_HUB = "docker.io"
 _LONGEST_PATH = 255
@@ -40,9 +43,16 @@ def image_problem(image: str) -> tuple[Sentence, Sentence | None] | None:
     """Return the problem of an image reference and a correction (or None); None for a legal reference."""
     scheme, mark, rest = image.partition("://")
     if mark and re.match(r"[a-z][a-z0-9+.-]*\Z", scheme):
-        is_right = image_problem(rest) is None
+        further = image_problem(rest)
         problem = say("starts with `{scheme}://`, and an image has no scheme", scheme=scheme)
-        return problem, say("write `{text}`", text=rest) if is_right else None
+        return problem, say("write `{text}`", text=rest) if further is None else further[1]
+    foreign = re.search(_FOREIGN, image)
+    if foreign is not None:
+        # Enroot and Pyxis separate the registry with `#`.
+        better = re.sub(r"\s*([/:@])\s*", r"\1", re.sub(r"[#\\]", "/", image.strip()))
+        problem = say("has the character `{character}`, which no image reference has", character=shorten(foreign[0]))
+        is_right = better != image and image_problem(better) is None
+        return problem, say("write `{text}`", text=better) if is_right else None
     name, tag, digest = split_reference(image)
     host, path = split_host(name)
     if host and not re.match(_HOST, host):
