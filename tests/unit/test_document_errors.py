@@ -381,3 +381,42 @@ def test_hint_for_a_near_miss(text: str, value: str, better: str | None) -> None
     (error,) = diagnostics_of(text % value)
     assert error.hint == (f"write `{better}`" if better is not None else None)
     assert better is None or diagnostics_of(text % better) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "hint", "corrected"),
+    [
+        (
+            "storage: {mounts: [{path: /a, configMap: c, items: {key: k}}]}",
+            "write a list: [{key: k}]",
+            "storage: {mounts: [{path: /a, configMap: c, items: [{key: k}]}]}",
+        ),
+        (
+            "storage: {mounts: [{path: /a, configMap: c, items: k}]}",
+            "write a list: [{key: k}]",
+            "storage: {mounts: [{path: /a, configMap: c, items: [{key: k}]}]}",
+        ),
+        (
+            "storage: {mounts: [{path: /a, configMap: c, items: [k]}]}",
+            "write `{key: k}`",
+            "storage: {mounts: [{path: /a, configMap: c, items: [{key: k}]}]}",
+        ),
+        (
+            "storage: {mounts: [{path: /a, configMap: c, items: {k: p}}]}",
+            "write a list: [{key: k, ...}, ...]",
+            "storage: {mounts: [{path: /a, configMap: c, items: [{key: k, path: p}]}]}",
+        ),
+        (
+            "init:\n  fetch:\n    image: app:1",
+            "start each entry with `- name: fetch`, and its other fields below",
+            "init:\n- name: fetch\n  image: app:1",
+        ),
+        ("init:\n  name: fetch\n  image: app:1", "start each entry with `- `", "init:\n- name: fetch\n  image: app:1"),
+        ("storage: {workdirs: /data}", "write a list: [{path: /data}]", "storage: {workdirs: [{path: /data}]}"),
+        ("storage: {workdirs: {}}", "write `[]`, or remove the line", "storage: {workdirs: []}"),
+    ],
+)
+def test_hint_for_a_list_of_blocks(field: str, hint: str, corrected: str) -> None:
+    (error,) = diagnostics_of(f"{HEAD}{field}\n")
+    assert error.hint == hint
+    assert diagnostics_of(f"{HEAD}{corrected}\n") == []

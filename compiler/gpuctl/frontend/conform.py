@@ -23,7 +23,16 @@ from gpuctl.frontend.field_shapes import (
 )
 from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.kubectl_numbers import read_number
-from gpuctl.frontend.scalars import BOOLEANS, MISFIT, as_mapping, explain, read_scalar
+from gpuctl.frontend.scalars import (
+    BOOLEANS,
+    MISFIT,
+    as_mapping,
+    explain,
+    first_required,
+    flow_text,
+    mapping_of,
+    read_scalar,
+)
 from gpuctl.frontend.spans import column_of, texts_at
 from gpuctl.frontend.unknown_keys import split_text_hint, unknown_key_hint
 from gpuctl.frontend.yaml_tree import MAPPING, NULLS, SCALAR, SEQUENCE, Chunk, YamlNode
@@ -47,10 +56,17 @@ def conform(findings: Findings, kind: str) -> dict[str, Any]:
 
 
 def report_wrong_kind(
-    findings: Findings, node: YamlNode, key: YamlNode | None, path: FieldPath, expected: str | tuple[str, ...]
+    findings: Findings,
+    node: YamlNode,
+    key: YamlNode | None,
+    path: FieldPath,
+    expected: str | tuple[str, ...],
+    shape: Shape | None = None,
 ) -> None:
     """Report that a field has no value, or not the ``expected`` kind of value, or one of several kinds: a scalar, a
     list or a mapping.
+
+    :param shape: the shape of the field.
     """
     field = _field(path)
     if node.is_null:
@@ -63,15 +79,15 @@ def report_wrong_kind(
         return
     hint: Sentence | None = None
     if expected == SEQUENCE and node.kind == SCALAR:
-        hint = _as_list(findings, node, path)
+        hint = _as_list(findings, node, path, shape)
     elif expected == SEQUENCE:
-        hint = say("start each entry with `- `")
+        hint = _as_entries(findings.chunk, node, shape)
     elif expected == MAPPING:
-        hint = (as_mapping(node.value, path) if node.kind == SCALAR else None) or say(
+        hint = (as_mapping(node.value, path, shape) if node.kind == SCALAR else None) or say(
             "write `key: value` lines below it"
         )
     elif node.kind == SCALAR:
-        hint = as_mapping(node.value, path)
+        hint = as_mapping(node.value, path, shape)
     elif expected == SCALAR:
         hint = _as_key(node, path) or _as_value(node, path) or _as_text(findings.chunk, node) or say("write one value")
     kinds = (expected,) if isinstance(expected, str) else expected
@@ -84,19 +100,45 @@ def report_wrong_kind(
     findings.at_node("GPU202", message, node, path, hint, key=key)
 
 
-def _as_list(findings: Findings, node: YamlNode, path: FieldPath) -> Sentence:
+def _as_list(findings: Findings, node: YamlNode, path: FieldPath, shape: Shape | None) -> Sentence:
     """Return the hint for a single value in place of a list."""
     field = path[-1] if path else ""
     if path[-2:] == ("on", "stop"):
         return advise_hook(node.value, field="stop")
     if field not in ("command", "args"):
-        return say("write a list: {words}", words=flow_list([node.value]))
+        entry = mapping_of(node.value, (*path, 0), _entry_of(shape))
+        return say("write a list: {words}", words=f"[{entry}]" if entry is not None else flow_list([node.value]))
     indent = column_of(findings.chunk, findings.root, path)
     text = unfolded(findings.chunk.written(node)) or node.value
     if field == "args":
         return advise_args(text, texts_at(findings.root, (*path[:-1], "command")), indent=indent)
     args = texts_at(findings.root, (*path[:-1], "args")) if path[-2:-1] == ("environment",) else []
     return advise_command(text, args=args, indent=indent)
+
+
+def _entry_of(shape: Shape | None) -> Shape | None:
+    """Return the shape of a list's entries; None for any other shape."""
+    listed = shape.list if isinstance(shape, UnionShape) else shape
+    return listed.item if isinstance(listed, ListShape) else None
+
+
+def _as_entries(chunk: Chunk, node: YamlNode, shape: Shape | None) -> Sentence:
+    """Return the hint for a mapping in place of a list of blocks: one of the blocks, or their names with the rest."""
+    entry = _entry_of(shape)
+    entry = entry.mapping if isinstance(entry, UnionShape) else entry
+    first = first_required(entry)
+    is_flow = chunk.written(node)[:1] == "{"
+    if not node.value:
+        return say("write `[]`, or remove the line")
+    if not isinstance(entry, ModelShape) or first is None:
+        return say("start each entry with `- `")
+    if all(entry.find(key.value) for key, _ in node.value):
+        text = f"[{chunk.written(node).strip()}]"
+        return say("write a list: {words}", words=shorten(text)) if is_flow else say("start each entry with `- `")
+    name = flow_text(node.value[0][0].value)
+    if is_flow:
+        return say("write a list: {words}", words=f"[{{{first.key}: {name}, ...}}, ...]")
+    return say("start each entry with `- {text}`, and its other fields below", text=f"{first.key}: {name}")
 
 
 def _as_key(node: YamlNode, path: FieldPath) -> Sentence | None:
@@ -178,9 +220,9 @@ class _Conformer:
         if isinstance(shape, PartialShape):
             shape = kind_shape(shape.kind)
         if isinstance(shape, ModelShape):
-            return self.model(node, shape) if node.kind == MAPPING else self._wrong(node, MAPPING)
+            return self.model(node, shape) if node.kind == MAPPING else self._wrong(node, MAPPING, shape)
         if isinstance(shape, ListShape):
-            return self._list(node, shape) if node.kind == SEQUENCE else self._wrong(node, SEQUENCE)
+            return self._list(node, shape) if node.kind == SEQUENCE else self._wrong(node, SEQUENCE, shape)
         if isinstance(shape, MapShape):
             return self._user_mapping(node, shape) if node.kind == MAPPING else self._wrong(node, MAPPING)
         if isinstance(shape, UnionShape):
@@ -188,7 +230,7 @@ class _Conformer:
             if option is not None and not node.is_null:
                 return self._value(node, option)
             kinds = (SCALAR, SEQUENCE, MAPPING)
-            return self._wrong(node, tuple(kind for kind in kinds if getattr(shape, kind) is not None))
+            return self._wrong(node, tuple(kind for kind in kinds if getattr(shape, kind) is not None), shape)
         return self._free(node) if node.kind == MAPPING else self._wrong(node, MAPPING)
 
     def _user_mapping(self, node: YamlNode, shape: MapShape) -> dict[str, Any]:
@@ -263,8 +305,8 @@ class _Conformer:
         self.path.pop()
         return value
 
-    def _wrong(self, node: YamlNode, expected: str | tuple[str, ...]) -> Any:
-        report_wrong_kind(self.findings, node, self.key, tuple(self.path), expected)
+    def _wrong(self, node: YamlNode, expected: str | tuple[str, ...], shape: Shape | None = None) -> Any:
+        report_wrong_kind(self.findings, node, self.key, tuple(self.path), expected, shape)
         return _INVALID
 
     def _report(self, code: str, message: Sentence, node: YamlNode, hint: Sentence | None) -> Any:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any
+from typing import Any, NamedTuple
+
+from pydantic_core import PydanticCustomError
 
 from gpuctl.frontend.diagnostics import FieldPath
-from gpuctl.frontend.field_shapes import ScalarShape
+from gpuctl.frontend.field_shapes import ModelShape, ScalarShape, Shape, UnionShape
 from gpuctl.frontend.yaml_tree import YamlNode
 from gpuctl.language.display_text import shorten
 from gpuctl.language.fields import Scalar
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.spelling import nearest, suggest_name
+from gpuctl.language.value_forms import ValueForm, form_of, keys_of
 
 BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 MISFIT = object()
@@ -133,34 +136,76 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def as_mapping(text: str, path: FieldPath) -> Sentence | None:
+def as_mapping(text: str, path: FieldPath, shape: Shape | None) -> Sentence | None:
     """Return the hint for a mapping written as one text, as in other tools; None for any other field."""
-    block = next((part for part in reversed(path) if isinstance(part, str)), "")
+    if path and _block(path) == "envFrom" and isinstance(path[-1], int) and text:
+        return say("write `{{secret: {name}}}` or `{{configMap: {name}}}`", name=flow_text(text))
+    written = mapping_of(text, path, shape)
+    if written is not None and written.startswith("{name: port-"):
+        return say("write `{text}`, with a name of your choice", text=written)
+    return say("write `{text}`", text=written) if written is not None else None
+
+
+def mapping_of(text: str, path: FieldPath, shape: Shape | None) -> str | None:
+    """Return the mapping that a single text stands for: by its form, or as the value of the first required field.
+
+    :param shape: the shape of the mapping.
+    """
+    block = _block(path)
     in_list = bool(path) and isinstance(path[-1], int)
     variable = re.match(r"([A-Za-z_][\w.-]*)=(.*)\Z", text)
     if block == "env" and variable is not None:
-        value = _flow_text(variable[2])
-        entry = f"{{name: {variable[1]}, value: {value}}}" if in_list else f"{{{variable[1]}: {value}}}"
-        return say("write `{text}`", text=entry)
-    if block == "envFrom" and in_list and text:
-        return say("write `{{secret: {name}}}` or `{{configMap: {name}}}`", name=_flow_text(text))
+        value = flow_text(variable[2])
+        return f"{{name: {variable[1]}, value: {value}}}" if in_list else f"{{{variable[1]}: {value}}}"
     if block == "ports" and in_list and text.isascii() and text.isdigit():
-        return say("write `{{name: port-{text}, port: {text}}}`, with a name of your choice", text=text)
+        return f"{{name: port-{text}, port: {text}}}"
     if block == "workdirs" and in_list and text:
-        source, target, mode = [*map(_flow_text, text.split(":")), "", ""][:3]
+        source, target, mode = [*map(flow_text, text.split(":")), "", ""][:3]
         mount = f", mountPath: {target}" if target.strip('"') not in ("", source) else ""
         mount += ", readOnly: true" if mode == "ro" else ""
-        return say("write `{text}`", text=f"{{path: {source}{mount}}}")
+        return f"{{path: {source}{mount}}}"
     if block == "nfs" and re.match(r"[^:/]+:/", text):
         server, _, directory = text.partition(":")
-        return say("write `{text}`", text=f"{{server: {server}, path: {_flow_text(directory)}}}")
+        return f"{{server: {server}, path: {flow_text(directory)}}}"
     if block in ("pvc", "emptyDir") and text:
-        field = "claim" if block == "pvc" else "size"
-        return say("write `{text}`", text=f"{{{field}: {_flow_text(text)}}}")
-    return None
+        return f"{{{'claim' if block == 'pvc' else 'size'}: {flow_text(text)}}}"
+    first = first_required(shape)
+    return f"{{{first.key}: {flow_text(text)}}}" if first is not None and _is_value(text, first.form) else None
 
 
-def _flow_text(text: str) -> str:
+class RequiredField(NamedTuple):
+    """A field that a block must have, such as its name."""
+
+    key: str
+    form: ValueForm
+
+
+def first_required(shape: Shape | None) -> RequiredField | None:
+    """Return the first field that a block must have; None if the shape is not that of a block with one."""
+    block = shape.mapping if isinstance(shape, UnionShape) else shape
+    if not isinstance(block, ModelShape):
+        return None
+    required = (key for key, info in keys_of(block.model) if info.is_required())
+    return next((RequiredField(key, form_of(block.model, key)) for key in required), None)
+
+
+def _is_value(text: str, form: ValueForm) -> bool:
+    """Return True if a text is valid for a field of text."""
+    if form.single is None or form.single.scalar is not Scalar.TEXT or not text:
+        return False
+    try:
+        for check in form.single.checks:
+            check(text)
+    except PydanticCustomError:
+        return False
+    return not form.single.choices or text in form.single.choices
+
+
+def _block(path: FieldPath) -> str:
+    return next((part for part in reversed(path) if isinstance(part, str)), "")
+
+
+def flow_text(text: str) -> str:
     """Return a text for use inside `{}`, quoted if YAML would not read it as text."""
     plain = re.match(r"(?a)[\w./][\w./-]*\Z", text) is not None
     return text if plain else json.dumps(text, ensure_ascii=False)
