@@ -420,3 +420,39 @@ def test_hint_for_a_list_of_blocks(field: str, hint: str, corrected: str) -> Non
     (error,) = diagnostics_of(f"{HEAD}{field}\n")
     assert error.hint == hint
     assert diagnostics_of(f"{HEAD}{corrected}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("field", "hint", "corrected"),
+    [
+        ("resources: {gpu: 1, cpu:4}", "write `cpu: 4`", "resources: {gpu: 1, cpu: 4}"),
+        ("resources: {gpu: 1, cpu=4}", "write `cpu: 4`", "resources: {gpu: 1, cpu: 4}"),
+        ("resources: {gpu: 1, cpu：4}", "write `cpu: 4`: `：` is a full-width character", "resources: {cpu: 4}"),
+        ("resources:{gpu: 1}", "write `resources:` and a blank", "resources: {gpu: 1}"),
+        ("resources: {gpu: “1”}", "write `1`: `“` is a full-width character", "resources: {gpu: 1}"),
+        ("resources: {nodes: .5}", "write a whole number such as 8", "resources: {nodes: 8}"),
+        ("resources: {memory: 512m}", "did you mean `512Mi`?", "resources: {memory: 512Mi}"),
+        ("resources: {memory: 1.5}", "did you mean `1.5Gi`?", "resources: {memory: 1.5Gi}"),
+        ("job: {name: a, max_runtime: '010'}", "write `10s`, `10m` or `10h`", "job: {name: a, max_runtime: 10h}"),
+        ("storage: {workdirs: [{path: .cache}]}", "write `/.cache`", "storage: {workdirs: [{path: /.cache}]}"),
+        ("storage: {workdirs: [{path: 'http://a/b'}]}", None, None),
+        ("storage: {workdirs: [{path: ''}]}", None, None),
+    ],
+)
+def test_printed_hint_gives_a_valid_document(field: str, hint: str | None, corrected: str | None) -> None:
+    lines = [line for line in HEAD.splitlines() if line.split(":")[0] != field.split(":")[0]]
+    found = diagnostics_of("\n".join([*lines, field, ""]))
+    assert [item.hint for item in found] == [hint]
+    assert corrected is None or diagnostics_of("\n".join([*lines, corrected, ""])) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("kind: platform\nversion: v0.1\nroutes: {tls: true}\n", "add one of them"),
+        ("kind: platform\nversion: v0.1\nroutes: {gateway: a/b, ingress: c}\n", "keep one"),
+    ],
+)
+def test_hint_for_alternatives_of_which_none_or_both_are_given(text: str, hint: str) -> None:
+    (error,) = diagnostics_of(text)
+    assert error.hint == hint

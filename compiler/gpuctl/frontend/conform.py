@@ -34,7 +34,7 @@ from gpuctl.frontend.scalars import (
     read_scalar,
 )
 from gpuctl.frontend.spans import column_of, texts_at
-from gpuctl.frontend.unknown_keys import split_text_hint, unknown_key_hint
+from gpuctl.frontend.unknown_keys import joined_pair_hint, split_text_hint, unknown_key_hint
 from gpuctl.frontend.yaml_tree import MAPPING, NULLS, SCALAR, SEQUENCE, Chunk, YamlNode
 from gpuctl.language.display_text import shorten
 from gpuctl.language.sentences import Sentence, Template, say
@@ -107,6 +107,8 @@ def _as_list(findings: Findings, node: YamlNode, path: FieldPath, shape: Shape |
         return advise_hook(node.value, field="stop")
     if field not in ("command", "args"):
         entry = mapping_of(node.value, (*path, 0), _entry_of(shape))
+        if entry is None and isinstance(_entry_of(shape), ModelShape):
+            return say("start each entry with `- `")
         return say("write a list: {words}", words=f"[{entry}]" if entry is not None else flow_list([node.value]))
     indent = column_of(findings.chunk, findings.root, path)
     text = unfolded(findings.chunk.written(node)) or node.value
@@ -330,7 +332,8 @@ class _Conformer:
         if len(self.findings.diagnostics) < MAX_DIAGNOSTICS:
             # Further diagnostics are only counted, and a hint is by far the most expensive part.
             known = unknown_key_hint(key, value, node, self.findings.root, path, shape, self.kind)
-            hint = split_text_hint(self.findings.chunk.holding(key).text, node, key, value) or known
+            joined = joined_pair_hint(key, value, shape)
+            hint = joined or split_text_hint(self.findings.chunk.holding(key).text, node, key, value) or known
         self.findings.puzzling.add(path)
         meant = next((name for name in shape.keys if hint == suggest_name(name)), None)
         if meant is not None:

@@ -55,15 +55,21 @@ def report_full_width(raw: RawDocument, diagnostics: list[Diagnostic], first: in
             if found.severity is Severity.ERROR and found.span is not None and _holds(found.span, span)
         ]
         for index in known:
-            # A mapping was expected: its colon must be followed by a blank.
-            text = node.value.replace("：", ": ").translate(ASCII) if diagnostics[index].code == "GPU202" else meant
+            # A mapping or its key: the colon must be followed by a blank.
+            is_pair = diagnostics[index].code in ("GPU201", "GPU202", "GPU203", "GPU205")
+            text = re.sub(r"：\s*", ": ", node.value).translate(ASCII) if is_pair else meant
+            if diagnostics[index].code == "GPU202":
+                # Of a number, or true and false: neither is quoted.
+                text = re.sub(r"\A([\"'])([^\"']*)\1\Z", r"\2", text)
             template = _NO_BREAK_SPACE if character == _NO_BREAK else _FULL_WIDTH
             hint = say(template, text=shorten(text), character=character)
             diagnostics[index] = diagnostics[index]._replace(hint=hint)
         if not known:
             severity = Severity.ERROR if _COMMANDS.intersection(path) else Severity.WARNING
             message = _is_text(character)
-            hint = say("write `{text}`, or quote the text if it is meant", text=character.translate(ASCII))
+            # Of a pair of quotes or brackets, both are replaced.
+            text = meant if len(node.value.encode("ascii", "ignore")) < len(node.value) - 1 else meant[position]
+            hint = say("write `{text}`, or quote the text if it is meant", text=shorten(text))
             diagnostics.append(Diagnostic(severity, CODE, message, span, path, hint))
 
 

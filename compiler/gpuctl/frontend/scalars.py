@@ -78,11 +78,11 @@ def _choice_error(
     named = [choice for choice in choices if choice]
     spelled = _ACCESS_MODES.get(node.value.upper())
     close = spelled if spelled in named else nearest(node.value, named)
-    several = len(choices) > 1
+    several = len(named) > 1
     if close and several:
         hint = say("did you mean `{name}`? (one of {names})", name=close, names=named)
     else:
-        known = say("write one of {names}", names=named) if several else say("write `{text}`", text=", ".join(named))
+        known = say("write one of {names}", names=named) if several else say("write `{text}`", text=named[0])
         hint = suggest_name(close) or known
     code = "GPU104" if path == ("version",) else "GPU211"
     return code, say("`{value}` is not a value of {field}", value=shorten(node.value), field=field), hint
@@ -97,7 +97,7 @@ def _number_error(node: YamlNode, path: FieldPath, field: str, *, whole: bool) -
         return "GPU202", message, say("write {value} without quotes", value=bare)
     example = "8" if whole else "12.5"
     hint = say("write {expected} such as {example}", expected=expected, example=example)
-    if whole and re.match(_FLOAT, bare) and len(bare) < 20 and math.isfinite(float(bare)):
+    if whole and re.match(_FLOAT, bare) and len(bare) < 20 and (float(bare).is_integer() or 1 < float(bare) < math.inf):
         hint = say("write {value}", value=int(float(bare)))
     elif bare.replace("_", "").replace(",", "").isdecimal() and len(bare) < 20:
         hint = say("write {value}", value=int(bare.replace("_", "").replace(",", "")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from gpuctl.frontend.diagnostics import FieldPath
@@ -193,6 +194,16 @@ def split_text_hint(source: str, node: YamlNode, key: YamlNode, value: YamlNode)
     if between.strip(" \t") != ",":
         return None
     return say('quote the text if the comma belongs to it: "{text}"', text=shorten(earlier.value + between + key.value))
+
+
+def joined_pair_hint(key: YamlNode, value: YamlNode, shape: ModelShape) -> Sentence | None:
+    """Return the hint for ``key:value`` and ``key=value``, which YAML reads as one key; None in other cases."""
+    pair = re.match(r"([A-Za-z][\w-]*)\s*[:=]\s*(\S.*)\Z", key.value)
+    if pair is None or not key.plain or shape.find(pair[1]) is None:
+        return None
+    if pair[2][0] in "{[":
+        return say("write `{text}` and a blank", text=f"{pair[1]}:")
+    return say("write `{text}`", text=f"{pair[1]}: {shorten(pair[2])}") if value.is_null else None
 
 
 def unknown_key_hint(

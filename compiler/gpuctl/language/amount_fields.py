@@ -92,12 +92,11 @@ def _memory(value: str) -> str:
             message = say(
                 "`{value}` is a fraction of a byte; no container starts with less than 4Mi of memory", value=value
             )
-        digits = re.match(r"\d+", value)
-        raise field_error(
-            "GPU208",
-            message,
-            suggest_name(f"{digits[0]}Gi") if digits else None,
-        )
+        # `512m` is 0.512 bytes.
+        number = re.match(r"(?a)(\d{1,4}(?:\.\d{1,2})?)(m?)\Z", value)
+        unit = "Mi" if number is not None and number[2] else "Gi"
+        hint = suggest_name(f"{number[1]}{unit}") if number is not None else None
+        raise field_error("GPU208", message, hint)
     return value
 
 
@@ -159,7 +158,8 @@ def _duration(value: str) -> str:
         better = suggest_duration(value)
         hint = suggest_name(better) or no_variables(value)
         if value.isascii() and value.isdigit() and len(value) < 10:
-            hint = say("write `{value}s`, `{value}m` or `{value}h`", value=value) if int(value) else say("write `0s`")
+            number = int(value)
+            hint = say("write `{value}s`, `{value}m` or `{value}h`", value=number) if number else say("write `0s`")
         raise field_error(
             "GPU209", say("`{value}` is not a duration such as `30s`, `45m`, `12h` or `7d`", value=shorten(value)), hint
         )

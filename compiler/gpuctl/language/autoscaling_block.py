@@ -35,7 +35,8 @@ class OwnMetric(Block):
     @model_validator(mode="after")
     def _one_source(self) -> "OwnMetric":
         if (self.name is None) == (self.query is None):
-            raise field_error("GPU213", say("a metric has a `name` or a `query`"), say("keep one"), ())
+            hint = say("add one of them") if self.name is None else say("keep one")
+            raise field_error("GPU213", say("a metric has a `name` or a `query`"), hint, ())
         if self.external and self.query is not None:
             raise field_error(
                 "GPU213", say("`external` is about a metric with a name"), say("remove it"), ("external",)

@@ -19,7 +19,9 @@ from gpuctl.language.sentences import say
 def _absolute_path(value: str) -> str:
     """Check a path to mount. The API server silently accepts relative paths and a ``:``; the kubelet does not."""
     if not value.startswith("/"):
-        better = no_variables(value) or say("write `{text}`", text=f"/{value.lstrip('./')}")
+        text = normal_path(f"/{value}")
+        is_right = text != "/" and ":" not in text and text.isprintable()
+        better = no_variables(value) or (say("write `{text}`", text=text) if is_right else None)
         if value.startswith("~"):
             better = say(
                 "write the whole path, such as `/home/NAME{rest}`: no shell replaces `~`", rest=value.lstrip("~")
@@ -83,9 +85,9 @@ def _file_mode(value: str) -> str:
 @cached
 def _url_path(value: str) -> str:
     if not value.startswith("/"):
-        raise field_error(
-            "GPU210", say("`{value}` is not a URL path", value=shorten(value)), say("write `{text}`", text=f"/{value}")
-        )
+        is_right = value.isprintable() and " " not in value and ":" not in value
+        hint = say("write `{text}`", text=f"/{value}") if is_right else None
+        raise field_error("GPU210", say("`{value}` is not a URL path", value=shorten(value)), hint)
     if " " in value or (
         not value.isprintable() and any(ord(character) <= 32 or ord(character) == 127 for character in value)
     ):

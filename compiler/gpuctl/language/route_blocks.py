@@ -65,7 +65,8 @@ class RouteSettings(Block):
     @model_validator(mode="after")
     def _one_controller(self) -> "RouteSettings":
         if (self.gateway is None) == (self.ingress is None):
-            raise field_error("GPU213", say("routes need one of `gateway` and `ingress`"), say("keep one"), ())
+            hint = say("add one of them") if self.gateway is None else say("keep one")
+            raise field_error("GPU213", say("routes need one of `gateway` and `ingress`"), hint, ())
         if self.gateway is None and self.listener is not None:
             raise field_error(
                 "GPU213", say("`listener` is one of a Gateway"), say("add `gateway`, or remove it"), ("listener",)
