@@ -12,11 +12,15 @@ from gpuctl.apply.plan.admin_deletion import delete_namespaces
 from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run import lease as leases
+from gpuctl.apply.run.deletion_waiter import DeletionWaiter
 from gpuctl.apply.run.interrupts import Interrupts
+from gpuctl.apply.state.live_state import OURS
 from gpuctl.kube import process_identity
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
+from gpuctl.kube.reflector import Event, WatchedList
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import QUEUE_LABEL, Key
+from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Resource, key_of
+from gpuctl.objects.label_names import MANAGED_BY
 from gpuctl.objects.ownership_metadata import PART_OF, records
 from gpuctl.objects.queueing import is_held
 from gpuctl.objects.recreated_objects import carried_over, recreatable, restorable
@@ -232,6 +236,8 @@ def test_lease_that_cannot_be_renewed_is_not_presumed_held(error: ClusterError, 
 
 def test_namespaces_deleted_before_a_refusal_are_reported() -> None:
     class OneIsForbidden:
+        patience = 1.0
+
         def delete(self, key: Key, uid: str, **options: Any) -> bool:
             if key.name == "b":
                 raise FORBIDDEN
@@ -251,6 +257,28 @@ def test_namespaces_deleted_before_a_refusal_are_reported() -> None:
     assert sorted(shown) == ["a", "b"]
     with pytest.raises(ApiError):
         delete_namespaces(session, plan("b"), 1.0, lambda step: None, lambda text: None)
+
+
+def test_object_that_loses_its_label_while_it_is_deleted_is_awaited() -> None:
+    """It leaves the watched list as a deleted one does."""
+    live = job()
+    live["metadata"]["labels"][MANAGED_BY] = "gpuctl"
+    stored, gone = [live], list[Key]()
+
+    class Api:
+        def list_objects(self, resource: Resource, namespace: str, *, labels: str = "", fields: str = "") -> Any:
+            return [obj for obj in stored if not labels], "1"
+
+    session: Any = Api()
+    waiter = DeletionWaiter(session, stored, gone.append)
+    left = Event("DELETED", "Job", live, WatchedList("Job", "n", OURS))
+    waiter._on_event(left)
+    assert waiter.poll() == {key_of(live)}
+    assert gone == []
+    stored.clear()
+    waiter._on_event(left)
+    assert waiter.poll() == set()
+    assert gone == [key_of(live)]
 
 
 def test_lease_holder_is_dead_if_its_process_ended() -> None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Refused
 from gpuctl.apply.run.run_options import RunCallbacks
+from gpuctl.apply.state.live_state import read_version
 from gpuctl.backend.pod import SHARED_PROCESSES
 from gpuctl.hints import CHECKPOINT_LESS
 from gpuctl.kube.api_errors import Changed, ClusterError
@@ -83,6 +84,9 @@ class _Task(NamedTuple):
     def key(self) -> Key:
         return key_of(self.pod)
 
+    def read_pod(self, session: Session) -> Object | None:
+        return read_version(session, self.key, self.pod["metadata"]["uid"])
+
 
 def run_checkpoints(
     session: Session,
@@ -124,7 +128,7 @@ def _tasks(session: Session, target: CheckpointTarget, keys: Records, problems: 
         return []
     key = key_of(target.live)
     try:
-        live = _current(session, target.live)
+        live = read_version(session, key, target.live["metadata"]["uid"])
         if live is None:
             return []
         if annotations_of(live).get(keys.checkpoint) != text:
@@ -143,16 +147,6 @@ def _tasks(session: Session, target: CheckpointTarget, keys: Records, problems: 
             say("checkpoint of {job} failed: its annotation {key} is invalid", job=target.title, key=keys.checkpoint)
         )
     return [] if checkpoint is None else [_Task(target, checkpoint, pod) for pod in running]
-
-
-def _current(session: Session, seen: Object) -> Object | None:
-    """Return the current version of an object; None if it is gone.
-
-    It is listed: a user who may end jobs does not always have the right to get single ones.
-    """
-    key = key_of(seen)
-    found, _ = session.list_objects(key.resource, key.namespace, fields=f"metadata.name={key.name}")
-    return next((obj for obj in found if obj["metadata"]["uid"] == seen["metadata"]["uid"]), None)
 
 
 def _is_running(pod: Object) -> bool:
@@ -326,7 +320,7 @@ class _CheckpointRun:
     def _await_end(self, task: _Task, deadline: float) -> str:
         """Wait until the signalled container ends, or its time is over: no other event shows that progress is saved."""
         while not self._over.is_set() and time.monotonic() < deadline:
-            now = _current(self._session, task.pod)
+            now = task.read_pod(self._session)
             if now is None or not _same_run(now, task.pod):
                 return self._after(task, now, killed_only=True)
             self._over.wait(max(_TICK, min(_LOOK, deadline - time.monotonic())))
@@ -335,7 +329,7 @@ class _CheckpointRun:
     def _unless_over(self, task: _Task, why: str) -> str:
         """Return why a checkpoint failed; "" if its pod has ended successfully, so that nothing is left to save."""
         until = time.monotonic() + _LATE
-        while (now := _current(self._session, task.pod)) is not None and _same_run(now, task.pod):
+        while (now := task.read_pod(self._session)) is not None and _same_run(now, task.pod):
             if time.monotonic() >= until or self._over.wait(_TICK):
                 return why
         return self._after(task, now)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Iterable
 
-from gpuctl.apply.state.live_state import OURS
+from gpuctl.apply.state.live_state import OURS, read_version
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
@@ -78,7 +79,9 @@ class DeletionWaiter:
         if self._starting:
             self._first.put(event)
         if isinstance(event, Event) and event.type == "DELETED":
-            self._report(self._awaited[event.watched], event.object["metadata"]["uid"])
+            # If the object cannot be read now, the next poll reports it.
+            with contextlib.suppress(ClusterError):
+                self._report_if_gone(self._awaited[event.watched], event.object["metadata"]["uid"])
 
     def _report_missing(self, watched: WatchedList, awaited: dict[str, Key]) -> None:
         resource = next(iter(awaited.values())).resource
@@ -86,12 +89,16 @@ class DeletionWaiter:
         there = {item["metadata"]["uid"] for item in items}
         for uid in list(awaited):
             if uid not in there:
-                self._report(awaited, uid)
+                self._report_if_gone(awaited, uid)
 
-    def _report(self, awaited: dict[str, Key], uid: str) -> None:
+    def _report_if_gone(self, awaited: dict[str, Key], uid: str) -> None:
+        """Report an object that left a list, unless it still exists: another client may have removed its label."""
+        key = awaited.get(uid)
+        if key is None or read_version(self._session, key, uid) is not None:
+            return
         with self._lock:
-            key = awaited.pop(uid, None)
-        if key is not None:
+            is_new = awaited.pop(uid, None) is not None
+        if is_new:
             self._gone(key)
 
 

@@ -141,3 +141,12 @@ def read_objects(session: Session, keys: Iterable[Key]) -> dict[Key, Object]:
     keys = list(keys)
     found = session.each(session.get, keys)
     return {key: obj for key, obj in zip(keys, found, strict=True) if obj is not None}
+
+
+def read_version(session: Session, key: Key, uid: str) -> Object | None:
+    """Return the current version of an object; None if it is gone, also if a new object has its name.
+
+    It is listed: a user who may end jobs does not always have the right to get single ones.
+    """
+    found, _ = session.list_objects(key.resource, key.namespace, fields=f"metadata.name={key.name}")
+    return next((obj for obj in found if obj["metadata"]["uid"] == uid), None)
