@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from datetime import datetime, timezone
 from typing import Any
@@ -257,6 +258,33 @@ def test_namespaces_deleted_before_a_refusal_are_reported() -> None:
     assert sorted(shown) == ["a", "b"]
     with pytest.raises(ApiError):
         delete_namespaces(session, plan("b"), 1.0, lambda step: None, lambda text: None)
+
+
+@pytest.mark.parametrize("error", [ConnectionFailed("no answer"), KeyboardInterrupt()])
+def test_deleted_namespaces_are_reported_though_the_wait_fails(error: BaseException) -> None:
+    class FailsForOne:
+        patience = 1.0
+
+        def delete(self, key: Key, uid: str, **options: Any) -> bool:
+            return True
+
+        def get(self, key: Key) -> None:
+            if key.name == "b":
+                raise error
+
+    live = {"kind": "Namespace", "metadata": {"uid": "u"}}
+    plan = Plan([Step("delete", Key("Namespace", "", name), live=live, method="delete") for name in ("a", "b")])
+    shown = list[str]()
+    session: Any = FailsForOne()
+    with pytest.raises(KeyboardInterrupt) if isinstance(error, KeyboardInterrupt) else contextlib.nullcontext():
+        delete_namespaces(session, plan, 1.0, lambda step: shown.append(step.key.name), lambda text: None)
+    assert shown == ["a", "b"]
+    assert [step.result for step in plan.steps] == ["done", "failed"]
+    assert plan.outage == isinstance(error, ConnectionFailed)
+    assert plan.steps[1].error in (
+        "namespace/b: whether it is gone is unknown: no answer",
+        "namespace/b: interrupted: Kubernetes continues the deletion",
+    )
 
 
 def test_object_that_loses_its_label_while_it_is_deleted_is_awaited() -> None:

@@ -11,7 +11,7 @@ from gpuctl.apply.plan.plan import Plan, Refused, Step
 from gpuctl.apply.plan.pool_labels import known_pools, pool_leave_steps, users_of, warn_about_users
 from gpuctl.apply.plan.quota_queue_notes import check_queue_deletions
 from gpuctl.hints import ListHint
-from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed
+from gpuctl.kube.api_errors import ApiError, ClusterError, if_allowed, is_outage
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.quota_lists import list_quota_objects
 from gpuctl.kube.session import Session
@@ -148,7 +148,14 @@ def delete_namespaces(
 
     :param timeout: seconds.
     """
+    session.patience = max(session.patience, min(timeout, 120.0))
     waiting: list[Step] = []
+
+    def fail(step: Step, message: str, error: ClusterError | None = None) -> None:
+        step.result, step.error = "failed", message
+        plan.outage = plan.outage or (error is not None and is_outage(error))
+        done(step)
+
     for step in plan.steps:
         assert step.live is not None
         try:
@@ -157,33 +164,44 @@ def delete_namespaces(
             is_forbidden = isinstance(error, ApiError) and error.lacks_permission and step.key.kind == "Namespace"
             if is_forbidden and all(other.result == "planned" for other in plan.steps) and not waiting:
                 raise
-            step.result, step.error = "failed", error.message
-            done(step)
+            fail(step, error.message, error)
         else:
             waiting.append(step)
     deadline = time.monotonic() + timeout
-    while waiting:
-        for step in list(waiting):
-            assert step.live is not None
-            live = session.get(step.key)
-            if live is None or live["metadata"]["uid"] != step.live["metadata"]["uid"]:
-                step.result = "done"
-            elif time.monotonic() > deadline:
-                step.result = "failed"
-                step.error = say(
-                    "{object} still exists after {timeout} s: {blockers}",
-                    object=step.key,
-                    timeout=f"{timeout:.0f}",
-                    blockers=_held_by(live),
-                )
-            else:
-                continue
-            waiting.remove(step)
-            done(step)
-        if waiting:
-            names = [step.key.name for step in waiting]
-            tell(say("waiting until {names} and everything in them is gone", names=names))
-            time.sleep(_POLL)
+    try:
+        while waiting:
+            for step in list(waiting):
+                assert step.live is not None
+                try:
+                    live = session.get(step.key)
+                except ClusterError as error:
+                    waiting.remove(step)
+                    unknown = say(
+                        "{object}: whether it is gone is unknown: {reason}", object=step.key, reason=error.message
+                    )
+                    fail(step, unknown, error)
+                    continue
+                if live is None or live["metadata"]["uid"] != step.live["metadata"]["uid"]:
+                    waiting.remove(step)
+                    step.result = "done"
+                    done(step)
+                elif time.monotonic() > deadline:
+                    waiting.remove(step)
+                    remains = say(
+                        "{object} still exists after {timeout} s: {blockers}",
+                        object=step.key,
+                        timeout=f"{timeout:.0f}",
+                        blockers=_held_by(live),
+                    )
+                    fail(step, remains)
+            if waiting:
+                names = [step.key.name for step in waiting]
+                tell(say("waiting until {names} and everything in them is gone", names=names))
+                time.sleep(_POLL)
+    except KeyboardInterrupt:
+        for step in waiting:
+            fail(step, say("{object}: interrupted: Kubernetes continues the deletion", object=step.key))
+        raise
 
 
 def _held_by(namespace: Object) -> str:

@@ -98,4 +98,5 @@ def _carry_out(
         if step.result == "planned":
             step.result = "not-run"
     plan.steps += namespaces.steps
+    plan.outage = plan.outage or namespaces.outage
     return plan
