@@ -465,6 +465,24 @@ def test_array_whose_new_run_was_not_started_is_named() -> None:
     assert finished_outcome(entry, {entry.key: live}, KEYS) == ("new", resume)
 
 
+def test_finished_rerun_is_not_taken_for_the_old_job() -> None:
+    """The new object of a rerun has the annotations of the old one, except for the finished indexes until it starts."""
+    ended = job("a0")
+    ended["spec"]["suspend"] = True
+    entry = JournalEntry(
+        UID.format(1), ended, job("a0", annotations={KEYS.hash: "v1", FINISHED_INDEXES: "0-3"}), "post"
+    )
+    resume = "had been created again, suspended; `gpuctl resume a0 -n team-a` starts it"
+    for live, outcome in (
+        (job("a0"), ("new", "the new object exists")),
+        (ended, ("old", resume)),
+        (job("a0", "v2"), ("new", "a later version exists")),
+    ):
+        live = copy.deepcopy(live)
+        live["metadata"]["uid"] = UID.format(2)
+        assert finished_outcome(entry, {entry.key: live}, KEYS) == outcome
+
+
 def test_written_and_accepted_sizes_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part one byte above the reader's limit is not written."""
     (entry,) = entries(1)[:1]

@@ -19,6 +19,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.sentences import Sentence, clauses, say
 from gpuctl.objects.api_resources import Key, Object, annotations_of, forms_of, labels_of
 from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, Records, is_ours
+from gpuctl.objects.queueing import is_held
 
 
 class RecoveryProblem(NamedTuple):
@@ -232,15 +233,32 @@ def finished_outcome(
     obj = live.get(entry.key)
     if obj is None or obj["metadata"]["uid"] == entry.uid:
         return None
-    if entry.new is not None and annotations_of(entry.new).items() <= annotations_of(obj).items():
-        if FINISHED_INDEXES in annotations_of(obj):
-            # An array is created suspended, and started when its status has the finished indexes.
-            resume = JobHint("resume", entry.key.name, entry.key.namespace)
-            return "new", say("the new object exists, suspended; {command} starts it", command=resume)
+    assert entry.new is not None
+    resume = JobHint("resume", entry.key.name, entry.key.namespace)
+    if FINISHED_INDEXES in annotations_of(obj):
+        # An array is created suspended, and started when its status has the finished indexes.
+        return "new", say("the new object exists, suspended; {command} starts it", command=resume)
+    if _is_suspended_again(entry, obj, keys):
+        return "old", say("had been created again, suspended; {command} starts it", command=resume)
+    made = {key: value for key, value in annotations_of(entry.new).items() if key != FINISHED_INDEXES}
+    if made.items() <= annotations_of(obj).items():
         return "new", say("the new object exists")
     if annotations_of(entry.old).get(keys.hash) == annotations_of(obj).get(keys.hash):
         return "old", say("had been created again")
     return "new", say("a later version exists")
+
+
+def _is_suspended_again(entry: JournalEntry, obj: Object, keys: Records) -> bool:
+    """Return True if an object is the old one of an entry, which had ended and was created again suspended.
+
+    A rerun's new object has the same annotations; it is not suspended, or only by Kueue, which does not hold it back.
+    """
+    suspended = [bool(((item or {}).get("spec") or {}).get("suspend")) for item in (entry.old, entry.new, obj)]
+    old, now = (
+        (annotations_of(item).get(keys.hash), keys.paused in annotations_of(item), is_held(item))
+        for item in (entry.old, obj)
+    )
+    return suspended == [True, False, True] and old == now
 
 
 def stays_with(entry: JournalEntry, live: Mapping[Key, Object], keys: Records) -> bool:
