@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
 import subprocess
@@ -12,6 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gpuctl.apply.run.interrupts import Interrupts, ending_signals
+from gpuctl.cli.options.connection_options import Progress
 
 
 @pytest.fixture(autouse=True)
@@ -132,3 +135,21 @@ def test_other_threads_keep_their_handlers() -> None:
     thread.start()
     thread.join()
     assert seen == [signal.getsignal(signal.SIGINT)]
+
+
+def test_progress_on_a_closed_terminal_does_not_stop_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hangup of a terminal lets the steps in progress finish, and nothing can be printed then."""
+
+    class ClosedTerminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+        def write(self, text: str) -> int:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", ClosedTerminal())
+    progress = Progress()
+    progress.wait("waiting")
+    progress.say("interrupted")
+    progress.clear()

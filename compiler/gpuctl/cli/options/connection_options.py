@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -318,7 +318,8 @@ class Progress:
     """Progress on standard error: one line that is rewritten on a terminal, nothing in a pipe. After some seconds it
     shows how long the wait has taken.
 
-    ``say`` prints a line that stays; ``wait`` shows one that disappears again.
+    ``say`` prints a line that stays; ``wait`` shows one that disappears again. If standard error is closed, such as
+    after the terminal is, nothing is printed: that must not stop a change between a deletion and a creation.
     """
 
     def __init__(self) -> None:
@@ -329,7 +330,7 @@ class Progress:
         self._lock = threading.Lock()
 
     def say(self, text: str) -> None:
-        with self._lock:
+        with self._lock, suppress(OSError, ValueError):
             self._clear()
             click.echo(text, err=True)
 
@@ -342,7 +343,7 @@ class Progress:
             text = f"{format_duration(elapsed)}: {text}"
         if text == self._last:
             return
-        with self._lock:
+        with self._lock, suppress(OSError, ValueError):
             self._clear()
             width = max(20, columns_of(sys.stderr)) - 1
             shown = text[:width]
@@ -352,7 +353,7 @@ class Progress:
 
     def clear(self) -> None:
         self._since = None
-        with self._lock:
+        with self._lock, suppress(OSError, ValueError):
             self._clear()
 
     def _clear(self) -> None:
