@@ -32,7 +32,7 @@ EXPECTED_REFUSALS: dict[str, set[str]] = {
 REREAD = "what has changed between a plan and its write is read again"
 DEVICE_RIGHTS = {
     f"gpuctl-server-reader: list {kind}.resource.k8s.io": "asked where there is a DeviceClass"
-    for kind in ("resourceslices", "resourceclaims", "resourceclaimtemplates")
+    for kind in ("resourceslices", "devicetaintrules", "resourceclaims", "resourceclaimtemplates")
 }
 NOTIFY_RIGHTS = {
     f"gpuctl-server-notifier: {verb} configmaps in gpuctl-system": "used only with channels of `job.notify`"
@@ -209,6 +209,7 @@ def test_user_roles_cover_fit_and_why(audited_plane: ControlPlane, sent_requests
         "volumeattachments.storage.k8s.io",
         "deviceclasses.resource.k8s.io",
         "resourceslices.resource.k8s.io",
+        "devicetaintrules.resource.k8s.io",
         "resourceclaims.resource.k8s.io",
         "resourceclaimtemplates.resource.k8s.io",
     ):

@@ -9,7 +9,7 @@ import pytest
 from gpuctl.capacity.devices.device_selectors import UnknownMatch, selector_of_device
 from gpuctl.capacity.fit.job_fit import Fit, fit
 from gpuctl.capacity.scheduler.scheduler_model import HOST_NAME
-from gpuctl.capacity.snapshot.device_entries import device_class_entry, resource_claim_entry
+from gpuctl.capacity.snapshot.device_entries import device_class_entry, resource_claim_entry, with_taint_rules
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from support.fit_objects import (
     GPU,
@@ -201,6 +201,20 @@ def test_selector_that_fails_on_an_open_node_is_unknown(where: Object, verdict: 
     assert ("has no known result: there is no" in found.reason) is (verdict == "unknown")
 
 
+@pytest.mark.parametrize(("where", "verdict"), [("plugin", "unknown"), ("driver", "fits")])
+def test_claims_beside_the_gpus_of_a_device_plugin_are_unknown(where: str, verdict: str) -> None:
+    """The scheduler fails to bind such a pod: its claim for extended resources is empty (1.36)."""
+    nodes = [node("plugin", 2), node("driver", 0)]
+    network = [resource_slice(item["name"], 1, driver="net.example.com", pool={"name": item["name"]}) for item in nodes]
+    classes = [device_class(), {"name": "net", "selectors": ['device.driver == "net.example.com"']}]
+    slices = [resource_slice("driver", 2), *network]
+    have = cluster(nodes, device_classes=classes, resource_slices=slices)
+    pod = job(gpus=1, resourceClaims=CLAIMS, nodeSelector={HOST_NAME: where})
+    found = answer(have, claim_template(exactly(of="net")), pod)
+    assert (found.verdict, found.certain) == (verdict, verdict == "fits")
+    assert ("from a device plugin" in found.reason) is (verdict == "unknown")
+
+
 def test_all_devices_are_claimed_only_if_no_open_node_has_an_incomplete_pool() -> None:
     broken = resource_slice("b", 2, driver="other.example.com", pool={"slices": 2})
     have, template = device_cluster(resource_slice("a", 4), broken), claim_template(exactly(allocationMode="All"))
@@ -235,6 +249,29 @@ def test_tolerated_taint_of_a_device() -> None:
     assert answer(have, claim_template(exactly(4)), claiming()).verdict == "never"
 
 
+RULE_TAINT = {"key": "broken", "effect": "NoExecute"}
+
+
+@pytest.mark.parametrize(
+    ("selector", "verdict"),
+    [
+        ({"driver": GPU_CLASS, "pool": "dra", "device": "gpu-0"}, "never"),
+        ({"device": "gpu-9"}, "fits"),
+        ({"driver": "other.example.com"}, "fits"),
+        ({"pool": "dra"}, "never"),
+        (None, "never"),
+        ({"driver": GPU_CLASS, "selectors": [{"cel": {"expression": "true"}}]}, "unknown"),
+    ],
+)
+def test_device_taint_rules_taint_the_devices_that_they_select(selector: Object | None, verdict: str) -> None:
+    rule = {"taint": RULE_TAINT, **({"deviceSelector": selector} if selector is not None else {})}
+    have = device_cluster(*with_taint_rules([resource_slice("dra", 4)], [rule]))
+    assert answer(have, job(gpus=4)).verdict == verdict
+    request = exactly(4, tolerations=[{"key": "broken", "operator": "Exists"}])
+    tolerant = answer(have, claim_template(request), claiming())
+    assert tolerant.verdict == ("unknown" if verdict == "unknown" else "fits")
+
+
 def test_devices_of_a_claim_without_a_pod_are_taken() -> None:
     have = device_cluster(resource_slice("dra", 4), resource_claims=[resource_claim("left", "dra", 0, pods=[])])
     assert answer(have, job(gpus=3)).verdict == "fits"
@@ -264,7 +301,7 @@ def test_snapshot_has_the_selectors_and_the_extended_resource_of_a_device_class(
     assert device_class_entry({"metadata": {"name": "any"}, "spec": {}}) == {"name": "any"}
 
 
-@pytest.mark.parametrize("name", ["deviceClasses", "resourceSlices", "resourceClaims"])
+@pytest.mark.parametrize("name", ["deviceClasses", "resourceSlices", "deviceTaintRules", "resourceClaims"])
 def test_unreadable_lists_make_a_shortage_unknown(name: str) -> None:
     have = device_cluster(resource_slice("dra", 4), unreadable=[name])
     assert answer(have, job(gpus=2)).verdict == "fits"

@@ -12,6 +12,7 @@ from gpuctl.capacity.snapshot.device_entries import (
     resource_claim_entry,
     resource_claim_template_entry,
     resource_slice_entry,
+    with_taint_rules,
 )
 from gpuctl.capacity.snapshot.kueue_entries import (
     cluster_queue_entry,
@@ -44,7 +45,7 @@ from gpuctl.capacity.snapshot.snapshot_entries import (
     volume_entry,
 )
 from gpuctl.kube.api_errors import ApiError, if_allowed
-from gpuctl.kube.dynamic_resources import serves_dra
+from gpuctl.kube.dynamic_resources import serves_dra, taint_rule_resource
 from gpuctl.kube.kueue import kueue_configuration, kueue_resources
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, Object, Resource
@@ -71,7 +72,8 @@ _DEVICES: list[tuple[str, Resource, Callable[[Object], Object | None]]] = [
     ("resource_claim_templates", RESOURCES["ResourceClaimTemplate"], resource_claim_template_entry),
 ]
 """Lists that are read if the cluster has a DeviceClass."""
-_DEVICE_LISTS = frozenset(("device_classes", *(part[0] for part in _DEVICES)))
+_TAINT_RULES = "device_taint_rules"
+_DEVICE_LISTS = frozenset(("device_classes", _TAINT_RULES, *(part[0] for part in _DEVICES)))
 _ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
 
 
@@ -138,7 +140,10 @@ def take_snapshot(
     queues = None if "kueue" in left_out else _queues(session, within)
     lists: dict[str, Any] = dict(zip((part[0] for part in parts), session.each(read, parts), strict=True))
     if lists.get("device_classes"):
-        lists.update(zip((part[0] for part in _DEVICES), session.each(read, _DEVICES), strict=True))
+        rules = taint_rule_resource(session)
+        more = [*_DEVICES, (_TAINT_RULES, rules, lambda rule: rule["spec"])] if rules else _DEVICES
+        lists.update(zip((part[0] for part in more), session.each(read, more), strict=True))
+        lists["resource_slices"] = with_taint_rules(lists["resource_slices"], lists.pop(_TAINT_RULES, ()))
     moment = format_timestamp(now or datetime.fromtimestamp(session.server_time(), timezone.utc))
     finished.sort(key=lambda entry: (entry["namespace"], entry["name"], entry["kind"]))
     return Snapshot(moment, **lists, finished=finished, unreadable=sorted(unreadable), kueue=queues)

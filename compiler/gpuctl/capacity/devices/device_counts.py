@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from gpuctl.capacity.devices.device_requests import (
+    FREE_DEVICES,
     MOST_DEVICES,
     DeviceFilter,
     DeviceRequest,
+    PodDevices,
     amounts_by_name,
     doubtful_resources,
     lacking_lists,
@@ -79,11 +81,28 @@ class DeviceCounts:
         return [*doubtful_resources(spec, self.snapshot), *filter(None, counted)]
 
     def unmatched_on(self, spec: Object, namespace: str) -> dict[str, str]:
-        """Return the nodes where a pod may not be scheduled because a selector fails, with the reason."""
+        """Return the nodes where a pod may not be scheduled because the choice of devices fails, with the reason."""
         found = pod_devices(spec, namespace, self.snapshot)
-        return {
+        return self._unbound_on(spec, found) | {
             node: why for request, _ in found.requests for node, why in self.unmatched.get(request.name, {}).items()
         }
+
+    def _unbound_on(self, spec: Object, found: PodDevices) -> dict[str, str]:
+        """Return the nodes to which the scheduler of Kubernetes 1.36 cannot bind a pod with claims of its own: the
+        node's device plugins offer all extended resources that the pod requests of DeviceClasses, so that the claim
+        for them is empty.
+
+        Source: ``extendeddynamicresources.go``, filterExtendedResources, patchPodExtendedResourceClaimStatus.
+        """
+        resources = [request.resource for request, _ in found.requests if request.resource]
+        if not (resources and spec.get("resourceClaims")):
+            return {}
+        nodes = frozenset.intersection(*(_plugin_nodes(name, self.snapshot) for name in resources))
+        why = say(
+            "the scheduler may fail to bind pods that claim devices and request {resource} from a device plugin",
+            resource=resources[0],
+        )
+        return dict.fromkeys(nodes, why)
 
     def on_node(self, requests: Units, pod: PodName, node: str) -> Units:
         """Return the requests of a pod on a node: for names that drivers offer there, the devices that it holds."""
@@ -116,7 +135,7 @@ def count_devices(
     :param pods: specs and namespaces of the pods without a node that request devices, or may do so.
     :param placed: those of pods on nodes.
     """
-    if lacking_lists(snapshot, "deviceClasses", "resourceSlices", "resourceClaims") or not snapshot.device_classes:
+    if lacking_lists(snapshot, "deviceClasses", *FREE_DEVICES) or not snapshot.device_classes:
         return DeviceCounts(snapshot)
     coming, there = (
         {
@@ -149,7 +168,7 @@ class _Count:
         for name, request in self._requests.items():
             found = self._matching(request, devices)
             # On a node with devices of the extended resource's plugin the scheduler does not use drivers.
-            plugins = self._plugin_nodes(request.resource)
+            plugins = _plugin_nodes(request.resource, self._snapshot)
             self._matches[name] = {node: keys for node, keys in found.items() if node not in plugins}
         shared = self._shared()
         self._divide()
@@ -162,11 +181,6 @@ class _Count:
                 offered.setdefault(node, {})[name] = len(keys)
         names = frozenset(self._requests)
         return DeviceCounts(self._snapshot, names, offered, shared, held, self._doubts, self._unmatched, self._sizes)
-
-    def _plugin_nodes(self, resource: str) -> frozenset[str]:
-        """Source: ``dynamicresources/extendeddynamicresources.go``, filterExtendedResources."""
-        amounts = ((item["name"], item["allocatable"].get(resource)) for item in self._snapshot.nodes)
-        return frozenset(node for node, amount in amounts if amount is not None and quantity(amount) > 0)
 
     def _devices(self) -> list[_Device]:
         """Return the devices of the newest generation of complete pools. Source: GatherPools."""
@@ -336,6 +350,12 @@ class _Count:
                     self._doubt(
                         self._requests[name], say("{claim} holds devices for no pod or for several", claim=title)
                     )
+
+
+def _plugin_nodes(resource: str, snapshot: Snapshot) -> frozenset[str]:
+    """Return the nodes whose device plugin offers an extended resource. Source: filterExtendedResources."""
+    amounts = ((item["name"], item["allocatable"].get(resource)) for item in snapshot.nodes)
+    return frozenset(node for node, amount in amounts if amount is not None and quantity(amount) > 0)
 
 
 def _is_tainted(option: DeviceFilter, device: _Device) -> bool:

@@ -25,9 +25,12 @@ _TITLE = "DeviceClass/"
 _LISTS = {
     "deviceClasses": "DeviceClasses",
     "resourceSlices": "ResourceSlices",
+    "deviceTaintRules": "DeviceTaintRules",
     "resourceClaims": "ResourceClaims",
     "resourceClaimTemplates": "ResourceClaimTemplates",
 }
+FREE_DEVICES = ("resourceSlices", "deviceTaintRules", "resourceClaims")
+"""The lists from which free devices of a class are counted."""
 
 
 class DeviceFilter(NamedTuple):
@@ -164,7 +167,7 @@ def _of_claim(claim: Object, namespace: str, snapshot: Snapshot) -> tuple[list[t
         else ("ResourceClaim", snapshot.resource_claims)
     )
     title = say("the {kind} {name}", kind=kind, name=name)
-    lists = ("deviceClasses", "resourceSlices", "resourceClaims", *(["resourceClaimTemplates"] if template else []))
+    lists = ("deviceClasses", *FREE_DEVICES, *(["resourceClaimTemplates"] if template else []))
     lacking = lacking_lists(snapshot, *lists)
     if lacking:
         return [], [say("its pods claim devices (resourceClaims): {reason}", reason=lacking)]
@@ -212,7 +215,7 @@ def doubtful_resources(spec: Object, snapshot: Snapshot) -> Iterator[str]:
             )
             continue
         names = offering_classes(resource, snapshot)
-        lacking = lacking_lists(snapshot, "resourceSlices", "resourceClaims")
+        lacking = lacking_lists(snapshot, *FREE_DEVICES)
         if names and (lacking or len(names) > 1):
             why = lacking or say("the scheduler uses one of them")
             classes = (

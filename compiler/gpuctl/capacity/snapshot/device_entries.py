@@ -15,6 +15,7 @@ _UNCOUNTED = {
 """Field of a device -> why devices with it are not counted."""
 ADMIN_ACCESS = "admin access"
 """Why the devices of a request are not counted: it monitors devices that others hold."""
+_SELECTED_TAINTS = "devices that a DeviceTaintRule may select by their attributes"
 _TAINT = ("key", "value", "effect")
 _TOLERATION = ("key", "operator", "value", "effect")
 
@@ -37,6 +38,32 @@ def resource_slice_entry(obj: Object) -> Object:
     devices = [_device(item, spec) for item in spec.get("devices") or []]
     rest = {"node": spec.get("nodeName"), "counters": counters_of_sets(spec.get("sharedCounters") or [], "name")}
     return {"driver": spec["driver"], "pool": pool, **without_empty(rest), "devices": devices}
+
+
+def with_taint_rules(slices: Iterable[Object], rules: Iterable[Object]) -> list[Object]:
+    """Return slices whose devices also have the taints of DeviceTaintRules.
+
+    Source: ``k8s.io/dynamic-resource-allocation/resourceslice/tracker/tracker.go``, applyPatches.
+
+    :param rules: the specs of the rules.
+    """
+    selected = [(rule.get("deviceSelector") or {}, pick(rule.get("taint"), *_TAINT)) for rule in rules]
+    result = []
+    for item in slices:
+        where = {"driver": item["driver"], "pool": item["pool"]["name"]}
+        devices = []
+        for device in item["devices"]:
+            own = {**where, "device": device["name"]}
+            here = [part for part in selected if all(part[0].get(key) in (None, own[key]) for key in own)]
+            # Kubernetes 1.34 and older select by DeviceClass and CEL, too.
+            certain = [taint for selector, taint in here if selector.keys() <= own.keys()]
+            more = {
+                "taints": [*device.get("taints", ()), *certain],
+                "uncounted": device.get("uncounted") or (_SELECTED_TAINTS if len(certain) < len(here) else None),
+            }
+            devices.append({**device, **without_empty(more)})
+        result.append({**item, "devices": devices})
+    return result
 
 
 def _device(device: Object, spec: Object) -> Object:
