@@ -10,7 +10,7 @@ from gpuctl.apply.plan.plan import NoSuchJob
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.jobs.job_lookup import workload_of
-from gpuctl.reading.jobs.job_objects import Identity, Job, group_by_job, job_id
+from gpuctl.reading.jobs.job_objects import Identity, Job, group_by_job, job_id, newest_generation
 from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.reading.jobs.status import Status
 from gpuctl_server.mirror.job_board import Board, ListedJob
@@ -63,8 +63,43 @@ def test_of_two_objects_with_one_app_label_that_of_the_name_is_the_job() -> None
         return {"kind": "Deployment", "metadata": {"name": name, "namespace": "n", "uid": name, "labels": labels}}
 
     for names, main in ((["web-v2", "web-v1"], "web-v1"), (["canary", "web"], "web"), (["web", "canary"], "web")):
-        (job,) = group_by_job(map(deployment, names), [], keys)
+        job, other = group_by_job(map(deployment, names), [], keys)
         assert workload_of(job)["metadata"]["name"] == main
+        assert workload_of(other)["metadata"]["name"] == other.identity.object_name != main
+        assert newest_generation([other, job]) is job
+
+
+def test_pods_of_objects_with_one_app_label_stay_with_their_own() -> None:
+    keys = records(Settings())
+    labels = {"app": "web", keys.job_type: "inference"}
+
+    def owned(name: str, kind: str, owner: str) -> dict[str, Any]:
+        found = pod(name, kind=kind, name=owner, uid=owner, controller=True)
+        return {"metadata": {**found["metadata"], "namespace": "n", "uid": name, "labels": labels}}
+
+    mains = [
+        {"kind": kind, "metadata": {"name": name, "namespace": "n", "uid": f"{kind}-{name}", "labels": labels}}
+        for kind, name in (("Deployment", "web"), ("Deployment", "web-canary"), ("StatefulSet", "web"))
+    ]
+    pods = [
+        owned("a", "ReplicaSet", "web-6d4"),
+        owned("b", "ReplicaSet", "web-canary-7f5"),
+        owned("c", "StatefulSet", "web"),
+        {"metadata": {"name": "d", "namespace": "n", "uid": "d", "labels": labels}},
+    ]
+    pods[2]["metadata"]["ownerReferences"][0]["uid"] = "StatefulSet-web"
+    jobs = group_by_job(mains, pods, keys)
+    found = {
+        (workload_of(job)["kind"], workload_of(job)["metadata"]["name"]): {
+            item["metadata"]["name"] for item in job.pods
+        }
+        for job in jobs
+    }
+    assert found == {
+        ("Deployment", "web"): {"a", "d"},
+        ("Deployment", "web-canary"): {"b"},
+        ("StatefulSet", "web"): {"c"},
+    }
 
 
 def test_job_is_shown_once_its_main_object_is_seen() -> None:

@@ -21,6 +21,7 @@ from gpuctl.reading.jobs.job_objects import (
     add_refusals,
     group_by_job,
     identity_of,
+    is_generation,
     job_id,
     newest_generation,
     read_jobs,
@@ -239,12 +240,17 @@ def _which(jobs: list[Job]) -> str:
 
 
 def _tell_others(scope: Scope, job: Job, found: Iterable[Job]) -> None:
-    """Note other generations of the same name: both exist while a GitOps controller replaces a training."""
+    """Note other objects of the same name: two generations exist while a GitOps controller replaces a training."""
+    title = job.identity.title
     for other in found:
-        if other.identity != job.identity:
+        if other.identity == job.identity:
+            continue
+        if job.workload is not None and other.workload is not None and not is_generation(other.identity):
+            own, another = (f"{item['kind']}/{item['metadata']['name']}" for item in (job.workload, other.workload))
+            scope.note(say("{job} is {own} here; {other} has its label `app`, too", job=title, own=own, other=another))
+        else:
             leaving = other.workload is None or other.workload["metadata"].get("deletionTimestamp")
             state = say("is being deleted") if leaving else say("is there too")
-            title = job.identity.title
             own, old = job.identity.object_name, other.identity.object_name
             scope.note(
                 say(

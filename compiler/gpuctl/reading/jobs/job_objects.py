@@ -17,7 +17,7 @@ from gpuctl.objects.prerequisites import Prerequisite
 from gpuctl.objects.role_jobs import JOBSET_LABEL
 from gpuctl.objects.scheduled_jobs import current_runs, is_part_of_job, is_run, is_scheduled, runs_of
 from gpuctl.objects.workload_start import not_started
-from gpuctl.objects.workload_state import condition, end_state, has_ended
+from gpuctl.objects.workload_state import condition, end_state, has_ended, pods_of_each
 from gpuctl.reading.jobs.events_of_jobs import event_order, of_job
 from gpuctl.reading.jobs.job_ids import id_of
 from gpuctl.reading.jobs.job_prerequisites import read_prerequisites
@@ -35,7 +35,8 @@ class Identity(NamedTuple):
     """The identity of a job, equal for its workload and its pods.
 
     :param generation: name with a hash under which a GitOps build created the main object; "" if the object has the
-        job's own name. Two generations exist while a controller replaces one with the next.
+        job's own name. Two generations exist while a controller replaces one with the next. Further objects with one
+        label ``app``, which other tools create, have their names here.
     """
 
     namespace: str
@@ -155,16 +156,21 @@ def selector_of(job: Job, keys: Records) -> str:
     return f"{keys.job_type}={job.identity.kind},{app}"
 
 
+def is_generation(identity: Identity) -> bool:
+    """Return False for a further main object with the label ``app`` of a job."""
+    return not identity.generation or is_hashed_name(identity.generation, identity.name)
+
+
 def newest_generation(jobs: Iterable[Job]) -> Job:
     """Return the newest generation that is not being deleted: a controller creates the new one while it deletes the
-    old.
+    old. Other objects with the label ``app`` come last.
     """
 
-    def order(job: Job) -> tuple[bool, bool, str, str]:
+    def order(job: Job) -> tuple[bool, bool, bool, str, str]:
         metadata = job.workload["metadata"] if job.workload is not None else {}
         lasting = job.workload is not None and not metadata.get("deletionTimestamp")
         created = metadata.get("creationTimestamp") or ""
-        return lasting, job.workload is not None, created, job.identity.object_name
+        return is_generation(job.identity), lasting, job.workload is not None, created, job.identity.object_name
 
     return max(jobs, key=order)
 
@@ -203,22 +209,33 @@ def group_by_job(mains: Iterable[Object], pods: Iterable[Object], keys: Records)
     :param mains: main objects, and the runs of scheduled trainings.
     """
     jobs: dict[Identity, Job] = {}
+    others: dict[Identity, list[Object]] = {}
     mains = sorted(mains, key=_precedence)
     runs = [obj for obj in mains if is_run(obj)]
     for obj in mains:
         identity = identity_of(obj, keys) if not is_run(obj) else None
-        if identity is not None:
-            jobs.setdefault(identity, Job(identity, obj))
+        if identity is not None and jobs.setdefault(identity, Job(identity, obj)).workload is not obj:
+            others.setdefault(identity, []).append(obj)
     for pod in pods:
         identity = identity_of(pod, keys)
         if identity is not None:
             jobs.setdefault(identity, Job(identity, None)).pods.append(pod)
+    for identity, objects in others.items():
+        jobs |= {job.identity: job for job in _split(jobs[identity], objects)}
     for job in jobs.values():
         if job.workload is not None and is_scheduled(job.workload):
             job.runs = runs_of(job.workload, runs)
             keep_current_pods(job)
         job.pods.sort(key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", pod["metadata"]["name"]))
     return [jobs[identity] for identity in sorted(jobs)]
+
+
+def _split(job: Job, objects: Sequence[Object]) -> Iterator[Job]:
+    """Yield a job for each further main object of one, and move its pods there."""
+    for obj, pods in zip(objects, pods_of_each(job.pods, objects), strict=True):
+        own = {pod["metadata"]["uid"] for pod in pods}
+        job.pods = [pod for pod in job.pods if pod["metadata"].get("uid") not in own]
+        yield Job(job.identity._replace(generation=obj["metadata"]["name"]), obj, pods)
 
 
 def _precedence(obj: Object) -> tuple[bool, str, str]:
