@@ -100,6 +100,29 @@ def test_job_named_unlike_its_app_is_waited_for_and_followed(place: Place, start
     assert follower.err.endswith(b"training/theirs has finished\n")
 
 
+def test_objects_with_one_app_label_are_shown_each_and_only_gpuctls_is_deleted(place: Place) -> None:
+    """A copy of gpuctl's object under another name keeps its labels."""
+    labels = {f"{DOMAIN}/job-type": "training", "app": "one", "app.kubernetes.io/managed-by": "gpuctl"}
+    for name in ("one-copy", "one"):
+        create_foreign_object(place, "Job", name, labels)
+    rows = place.gpuctl("get", "jobs", "--jobs").out.splitlines()[1:]
+    assert [tuple(row.split()[:2]) for row in rows] == [("one", "one"), ("one-copy", "one")]
+    assert (
+        "note: training/one is Job/one here; Job/one-copy has its label `app`, too\n"
+        in place.gpuctl("describe", "job", "one").err
+    )
+    assert place.gpuctl("wait", "one-copy", "--for=running").out == "training/one is running\n"
+    refused = place.gpuctl("delete", "job", "one-copy", "--yes", code=1).err
+    assert refused == (
+        f"error: training/one in {place.namespace} is not gpuctl's: "
+        "the name of job.batch/one-copy differs from its label `app`\n"
+        f"  = `kubectl delete job.batch one-copy -n {place.namespace}` deletes it\n"
+    )
+    place.gpuctl("delete", "job", "one", "--yes")
+    assert place.gpuctl("delete", "job", "one", "--yes", code=1).err == refused
+    assert place.exists("Job", "one-copy")
+
+
 def test_ambiguous_name_needs_kind_and_name(place: Place) -> None:
     create_foreign_object(place, "Job", "twice", {f"{DOMAIN}/job-type": "training", "app": "twice"})
     create_foreign_object(place, "Pod", "twice", {f"{DOMAIN}/job-type": "notebook", "app": "twice"})

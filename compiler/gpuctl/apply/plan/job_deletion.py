@@ -141,19 +141,25 @@ def _mains(objects: Iterable[Object], keys: Records, name: str) -> list[Object]:
     return [obj for obj in named if keys.job_type in labels_of(obj)]
 
 
-def foreign_job_error(workload: Object, title: str) -> ForeignJob:
-    """Return the error for a job that another tool made: an older gpuctl, or kubectl."""
+def check_is_ours(workload: Object, title: str) -> None:
+    """Check that gpuctl made the main object of a job.
+
+    :raises ForeignJob: another tool made it, such as an older gpuctl, or kubectl from a copy of gpuctl's object.
+    """
     metadata, kind = workload["metadata"], RESOURCES[workload["kind"]].title
+    named = {"job": title, "namespace": metadata["namespace"]}
+    if not is_ours(workload):
+        message = say("{job} in {namespace} is not gpuctl's: it has no label {label}", label=OURS, **named)
+    elif labels_of(workload).get("app") != unhashed_name(workload):
+        message = say(
+            "{job} in {namespace} is not gpuctl's: the name of {object} differs from its label `app`",
+            object=f"{kind}/{metadata['name']}",
+            **named,
+        )
+    else:
+        return
     command = kubectl_line("delete", kind, metadata["name"], f"-n {metadata['namespace']}")
-    return ForeignJob(
-        say(
-            "{job} in {namespace} is not gpuctl's: it has no label {label}",
-            job=title,
-            namespace=metadata["namespace"],
-            label=OURS,
-        ),
-        say("{command} deletes it", command=command),
-    )
+    raise ForeignJob(message, say("{command} deletes it", command=command))
 
 
 def _in_order(steps: Iterable[Step]) -> list[Step]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from gpuctl.apply.plan.claim_steps import note_kept_claims
 from gpuctl.apply.plan.job_deletion import (
-    foreign_job_error,
+    check_is_ours,
     plan_document_deletion,
     plan_job_deletion,
     plan_leftover_deletion,
@@ -25,7 +25,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
-from gpuctl.objects.ownership_metadata import Records, is_ours, records
+from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.reading.jobs.job_ids import name_in_id
 from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job, workload_of
 from gpuctl.reading.jobs.job_objects import Identity
@@ -138,8 +138,7 @@ def _deletion(session: Session, name: str, namespace: str | None, keys: Records)
         if "/" in name:
             raise
         raise refusal from None
-    if not is_ours(workload_of(job)):
-        raise foreign_job_error(workload_of(job), job.identity.title)
+    check_is_ours(workload_of(job), job.identity.title)
     # Of two generations, delete the one whose pod or object was named.
     by_name = name.rpartition("/")[2] == job.identity.name
     meant = job.identity.name if by_name else job.identity.object_name
@@ -160,8 +159,7 @@ def _of_id(session: Session, text: str, namespace: str | None, keys: Records) ->
     identity = job.identity
     if pod is not None or text in (identity.name, identity.generation):
         return None
-    if not is_ours(workload_of(job)):
-        raise foreign_job_error(workload_of(job), identity.title)
+    check_is_ours(workload_of(job), identity.title)
     return identity
 
 
