@@ -18,7 +18,7 @@ from gpuctl.objects.pod_templates import pods_to_start
 from gpuctl.objects.prerequisites import Prerequisite, is_waiting
 from gpuctl.objects.scheduled_jobs import is_part_of_job
 from gpuctl.objects.workload_start import has_started, is_up
-from gpuctl.objects.workload_state import end_state
+from gpuctl.objects.workload_state import end_state, has_ended
 from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job
 from gpuctl.reading.jobs.job_objects import (
     Identity,
@@ -309,7 +309,8 @@ class _Wait:
         """Return the result for pods that no controller created; None to continue waiting."""
         status = item.job.status(self._keys)
         phases = {pod_status(pod).phase for pod in item.job.pods}
-        if "failed" in phases:
+        # A pod with a failed container may restart it.
+        if any(has_ended(pod) and pod_status(pod).phase == "failed" for pod in item.job.pods):
             text = say("{job} failed: {reason}", job=item.title, reason=status.reason or status.word)
             return self._outcome(item, "failed", text, status)
         runs = phases <= {"running", "succeeded"} and self._condition != "done"
