@@ -1,7 +1,8 @@
-"""Results of `gpuctl wait` that depend on a moment that a live test rarely meets."""
+"""Results of `gpuctl wait` that depend on a moment that a live test rarely meets, or are about many jobs."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,9 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.jobs.wait_until import _Wait, _Waited
+from gpuctl.reading.why import cause_summary
+from gpuctl.reading.why.cause_summary import causes_of
+from gpuctl.reading.why.waiting_reasons import WaitingReason
 
 
 @pytest.mark.parametrize(("phase", "outcome"), [("Running", None), ("Failed", "failed")])
@@ -27,3 +31,28 @@ def test_lone_pod_fails_when_it_has_ended_not_when_a_container_is_about_to_resta
     wait = _Wait(scope, [item], "ready", records(Settings()), Settings(), None, None)
     found = wait._lone(item)
     assert (found and found.outcome) == outcome
+
+
+def test_late_jobs_that_wait_are_explained_together_and_few_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [Job(Identity("n", f"train-{number}", "training"), None) for number in range(60)]
+    together, alone = jobs[:30], list[Job]()
+
+    class Reasons:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def of(self, asked: list[Job]) -> dict[Identity, WaitingReason]:
+            assert asked == jobs
+            return {job.identity: WaitingReason("no room", "", "") for job in together}
+
+    def cause(scope: object, job: Job, *_: object) -> str:
+        alone.append(job)
+        return "crashes"
+
+    monkeypatch.setattr(cause_summary, "WaitingReasons", Reasons)
+    monkeypatch.setattr(cause_summary, "cause_of", cause)
+    scope: Any = SimpleNamespace(session=None)
+    found = causes_of(scope, jobs, records(Settings()), Settings())
+    assert [found[job.identity] for job in together] == ["no room"] * 30
+    assert alone == jobs[30:50]
+    assert len(found) == 50

@@ -31,7 +31,7 @@ from gpuctl.reading.jobs.job_objects import (
     newest_generation,
 )
 from gpuctl.reading.jobs.status import DEPENDENCY_FAILED, Status, is_ready, pod_status
-from gpuctl.reading.why.cause_summary import cause_of
+from gpuctl.reading.why.cause_summary import cause_of, causes_of
 
 CONDITIONS = ("running", "ready", "done", "deleted")
 STARTED = "started"
@@ -278,21 +278,28 @@ class _Wait:
         late = self._deadline is not None and time.monotonic() > self._deadline
         for identity, item in list(self._waiting.items()):
             outcome = self._gone(item) if item.job.workload is None else self._there(item, item.job.workload)
-            if outcome is None and late:
-                add_refusals(self._scope, [item.job])
-                status = item.job.status(self._keys)
-                cause = cause_of(self._scope, item.job, self._keys, self._settings)
-                text = say(
-                    "{job} is not {condition} after {timeout} s: {reason}",
-                    job=item.title,
-                    condition=self._condition,
-                    timeout=f"{self._timeout:.0f}",
-                    reason=cause or status.described,
-                )
-                outcome = self._outcome(item, "late", text, status, cause)
             if outcome is not None:
                 del self._waiting[identity]
                 yield outcome
+        if late:
+            yield from self._late(list(self._waiting.values()))
+            self._waiting.clear()
+
+    def _late(self, late: Sequence[_Waited]) -> Iterator[WaitResult]:
+        """Yield the results of jobs that have not reached the condition in time."""
+        jobs = [item.job for item in late]
+        add_refusals(self._scope, jobs)
+        causes = causes_of(self._scope, jobs, self._keys, self._settings)
+        for item in late:
+            status, cause = item.job.status(self._keys), causes.get(item.job.identity, "")
+            text = say(
+                "{job} is not {condition} after {timeout} s: {reason}",
+                job=item.title,
+                condition=self._condition,
+                timeout=f"{self._timeout:.0f}",
+                reason=cause or status.described,
+            )
+            yield self._outcome(item, "late", text, status, cause)
 
     def _gone(self, item: _Waited) -> WaitResult | None:
         """Return the result for a job whose main object does not exist; None to continue waiting."""
