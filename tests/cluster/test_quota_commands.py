@@ -81,7 +81,8 @@ def test_get_quotas(verb: str, place: Place) -> None:
     assert column(place.anywhere(verb, "quotas", QUOTA).out, "USER") == ["elon-musk", "sam-altman"]
     assert column(place.anywhere(verb, "quotas", "-n", "sam-altman").out, "USER") == ["sam-altman"]
     assert place.anywhere(verb, "quotas", "-o", "name").out == "quota/elon-musk\nquota/sam-altman\n"
-    assert column(place.anywhere(verb, "quotas", "-o", "wide").out, "DESCRIPTION") == [DESCRIPTION] * 2
+    wide = place.anywhere(verb, "quotas", "-o", "wide").out
+    assert (column(wide, "SCOPES"), column(wide, "DESCRIPTION")) == (["-"] * 2, [DESCRIPTION] * 2)
 
 
 def test_json_of_a_quota(place: Place) -> None:

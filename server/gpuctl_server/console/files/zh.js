@@ -168,6 +168,7 @@ export const CHINESE = {
   "Previous": "上一页",
   "Priority": "优先级",
   "Quota": "配额",
+  "only pods in scope {scopes}": "只限制作用域 {scopes} 中的 Pod",
   "Quotas": "配额",
   "REST API": "REST API",
   "Read once": "已读取",

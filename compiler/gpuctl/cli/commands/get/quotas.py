@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpuctl.api.quota_answers import Quota
 
 HEADERS = ("USER", "QUOTA", "STATUS", "CPU", "MEMORY", "GPU", "JOBS")
-WIDE = ("AGE", "DESCRIPTION")
+WIDE = ("AGE", "SCOPES", "DESCRIPTION")
 
 
 @click.command(
@@ -47,7 +47,8 @@ def command(
     """List quotas and their use.
 
     A user is a namespace; the name of a quota's document selects all its users. Cells are used/total of requested
-    resources. STATUS is full if a resource is used up.
+    resources. STATUS is full if a resource is used up. A quota with SCOPES (-o wide) limits only the pods in all of
+    them.
     """
     from gpuctl.usecases.queries.quota_queries import list_quotas
 
@@ -57,7 +58,7 @@ def command(
         for quota in quotas:
             cells = [quota.namespace, quota.name, quota.status, *(cell(quota, name) for name in ("cpu", "memory"))]
             cells += [gpu_cell(quota), cell(quota, "jobs")]
-            wide = (age(quota.created_at), quota.description or "")
+            wide = (age(quota.created_at), ", ".join(quota.scopes), quota.description or "")
             entries.append(ListEntry(f"quota/{quota.namespace}", cells, wide))
         where = f" in namespace {read_context.scope.searched}" if read_context.scope.searched else ""
         show_list(output_form, partial(_answer, quotas), HEADERS, WIDE, entries, f"There are no quotas{where}.")

@@ -16,7 +16,7 @@ export default function Quotas() {
           rowKey=${(row) => `${row.namespace}/${row.name}`}
           columns=${[
             { head: t("Namespace"), cell: (row) => html`<a href=${address(["jobs"], { namespace: row.namespace })}>${row.namespace}</a>` },
-            { head: t("Quota"), cell: (row) => row.name },
+            { head: t("Quota"), cell: (row) => html`${row.name}${row.scopes.length ? html` <span class="quiet">${t("only pods in scope {scopes}", { scopes: row.scopes.join(", ") })}</span>` : ""}` },
             { head: t("Status"), cell: (row) => html`<${Status} word=${row.status} />` },
             { head: t("Used of the limits"), cell: (row) => html`<${Limits} quota=${row} />`, wide: true },
           ]}
