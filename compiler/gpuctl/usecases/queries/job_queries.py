@@ -146,22 +146,29 @@ def watch_jobs(reader: ReadContext, query: JobQuery) -> Iterator[list[JobTableRo
 
     :raises JobNotFound: a name has no job.
     """
-    if query.names:
+    wanted, unchecked = query.filter, list(query.names)
+
+    def checked(rows: list[JobTableRow]) -> list[JobTableRow]:
         # A misspelt name would otherwise be watched for ever.
-        list_jobs(reader, query)
+        known = {word for row in rows for word in row.accepted_names}
+        missing = tuple(name for name in unchecked if without_general_prefix(name) not in known)
+        unchecked.clear()
+        if missing:
+            list_jobs(reader, query._replace(names=missing))
+        return rows
+
     if reader.service is not None:
         from gpuctl.usecases.queries.service_waits import watch_by_service
 
         # Rows are filtered here, because a row that stops passing the filter has changed as well.
         everything = query._replace(names=(), pool="", kind="", status="")
 
-        yield from watch_by_service(reader.service, lambda: list_jobs(reader, everything).rows, query.filter.matches)
+        yield from watch_by_service(reader.service, lambda: checked(list_jobs(reader, everything).rows), wanted.matches)
         return
-    wanted = query.filter
     shape = {"by_job": query.by_job, "pods_only": query.pods_only}
     selector = query.label_selector(reader.settings)
     for rows in watch_rows(reader.scope, reader.settings, reader.keys, selector, **shape):
-        yield [row for row in rows if wanted.matches(row)]
+        yield [row for row in checked(rows) if wanted.matches(row)]
 
 
 def jobs_of_sweep(reader: ReadContext, query: JobQuery) -> list[JobTableRow]:
