@@ -29,8 +29,36 @@ def test_lone_pod_fails_when_it_has_ended_not_when_a_container_is_about_to_resta
     item = _Waited("lone", Job(Identity("n", "lone", "notebook"), None, [pod]), None, has_app=False)
     scope: Any = None
     wait = _Wait(scope, [item], "ready", records(Settings()), Settings(), None, None)
-    found = wait._lone(item)
+    found = wait._gone(item)
     assert (found and found.outcome) == outcome
+
+
+@pytest.mark.parametrize(
+    ("phase", "condition", "outcome"),
+    [
+        ("Running", "running", "met"),
+        ("Running", "done", None),
+        ("Failed", "running", None),
+        ("Succeeded", "done", None),
+    ],
+)
+def test_pods_of_a_controller_that_gpuctl_does_not_know_are_not_deleted(
+    phase: str, condition: str, outcome: str | None
+) -> None:
+    owner = {"kind": "DaemonSet", "name": "agent", "uid": "2", "controller": True}
+    pod: dict[str, Any] = {
+        "metadata": {"name": "agent-1", "namespace": "n", "uid": "1", "ownerReferences": [owner]},
+        "spec": {"containers": [{"name": "main"}]},
+        "status": {"phase": phase},
+    }
+    item = _Waited("agent", Job(Identity("n", "agent", "inference"), None, [pod]), None, has_app=True, absent=1.0)
+    scope: Any = None
+    found = _Wait(scope, [item], condition, records(Settings()), Settings(), None, None)._gone(item)
+    assert (found and found.outcome) == outcome
+    pod["metadata"]["deletionTimestamp"] = "2026-01-31T08:00:00Z"
+    gone = _Wait(scope, [item], condition, records(Settings()), Settings(), None, None)._gone(item)
+    assert gone is not None
+    assert gone.outcome == "gone"
 
 
 def test_late_jobs_that_wait_are_explained_together_and_few_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -306,22 +306,29 @@ class _Wait:
         if self._condition == "deleted":
             return None if item.job.pods else deletion_result(item.name, item.job.identity, "deleted")
         if item.job.pods and not any(map(is_controlled, item.job.pods)):
-            return self._lone(item)
+            return self._without_main(item)
         item.absent = item.absent or time.monotonic()
         if time.monotonic() < item.absent + GRACE:
             return None
+        # A controller of another kind, such as a DaemonSet, is not watched.
+        if item.uid is None and any(not pod["metadata"].get("deletionTimestamp") for pod in item.job.pods):
+            return self._without_main(item)
         return deletion_result(item.name, item.job.identity, self._condition)
 
-    def _lone(self, item: _Waited) -> WaitResult | None:
-        """Return the result for pods that no controller created; None to continue waiting."""
+    def _without_main(self, item: _Waited) -> WaitResult | None:
+        """Return the result for pods without a main object of a kind that gpuctl knows; None to continue waiting."""
         status = item.job.status(self._keys)
+        # A controller may replace pods that have ended.
+        is_lone = not any(map(is_controlled, item.job.pods))
         phases = {pod_status(pod).phase for pod in item.job.pods}
         # A pod with a failed container may restart it.
-        if any(has_ended(pod) and pod_status(pod).phase == "failed" for pod in item.job.pods):
+        if is_lone and any(has_ended(pod) and pod_status(pod).phase == "failed" for pod in item.job.pods):
             text = say("{job} failed: {reason}", job=item.title, reason=status.reason or status.word)
             return self._outcome(item, "failed", text, status)
         runs = phases <= {"running", "succeeded"} and self._condition != "done"
-        if phases == {"succeeded"} or (runs and (self._condition == "running" or all(map(is_ready, item.job.pods)))):
+        if (phases == {"succeeded"} and is_lone) or (
+            runs and (self._condition == "running" or all(map(is_ready, item.job.pods)))
+        ):
             state = say(_WORDS["done" if phases == {"succeeded"} else self._condition])
             return self._outcome(item, "met", say("{job} {state}", job=item.title, state=state), status)
         return None

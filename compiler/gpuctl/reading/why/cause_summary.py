@@ -18,7 +18,7 @@ _MOST_ALONE = 20
 """Maximum number of jobs that are explained one by one: each needs lists and logs of its own."""
 
 # Causes that add nothing to "failed", or that do not mean a failure.
-_EMPTY = frozenset({"unknown", "running", "starting", "succeeded", "backoff-limit", "terminating"})
+_EMPTY = frozenset({"unknown", "running", "starting", "succeeded", "backoff-limit", "terminating", "scheduled"})
 
 
 def finding_of(scope: Scope, job: Job, keys: Records, settings: Settings) -> Finding | None:
