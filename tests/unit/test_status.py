@@ -225,3 +225,11 @@ def test_crash_loop_reason_is_the_end_of_the_last_run() -> None:
         assert pod_status(obj) == Status("CrashLoopBackOff", "pending", reason)
     del state["lastState"]
     assert pod_status(obj).reason.startswith("back-off 10s")
+
+
+def test_job_whose_pods_are_being_deleted_says_so() -> None:
+    """With podReplacementPolicy Failed the controller creates others only when they have ended."""
+    assert job_status(workload("Job"), [pod(deleted=True)], KEYS) == Status(
+        "Pending", "pending", "1 pod is still being deleted"
+    )
+    assert job_status(workload("Job"), [], KEYS).reason == "its pods are not created yet"

@@ -241,7 +241,10 @@ def job_status(
     current = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
     if refusal and not current:
         return refused_status(refusal)
-    return _at_work(workload, current, refusal)
+    status = _at_work(workload, current, refusal)
+    if not current and pods and status.reason == say(_NOT_CREATED):
+        status = status._replace(reason=say("{pods:pod} {pods:is/are} still being deleted", pods=len(pods)))
+    return status
 
 
 def _finished(workload: Object, ended: str) -> Status:
