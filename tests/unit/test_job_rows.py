@@ -9,8 +9,10 @@ import pytest
 from gpuctl.api.difference_answers import ImpactEnded
 from gpuctl.api.job_list_answers import JobFields, ListedPod
 from gpuctl.apply.plan.jobs_stopped_by_change import StoppedJob
-from gpuctl.reading.jobs.job_objects import Identity
-from gpuctl.reading.jobs.job_rows import JobTableRow
+from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
+from gpuctl.reading.jobs.job_objects import Identity, Job
+from gpuctl.reading.jobs.job_rows import JobTableRow, job_row, platform_keys
 from gpuctl.reading.jobs.status import Status
 from gpuctl.usecases.queries.job_queries import JobQuery
 from gpuctl.usecases.service.service_jobs import row_of
@@ -71,3 +73,15 @@ def test_row_passes_a_filter_by_any_of_its_names(name: str) -> None:
 def test_row_does_not_pass_a_filter_by_the_name_of_another_job(name: str) -> None:
     """A training and a service of one namespace may have one name."""
     assert not JobQuery((name,)).filter.matches(ROW)
+
+
+@pytest.mark.parametrize(("phase", "gpus"), [("Running", 2), ("Failed", 0)])
+def test_pod_holds_its_gpus_until_it_has_ended(phase: str, gpus: int) -> None:
+    """A container has failed, and another one runs, or the same one is about to be restarted."""
+    pod = {
+        "metadata": {"name": "lone", "namespace": "n", "uid": "1"},
+        "spec": {"containers": [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": "2"}}}]},
+        "status": {"phase": phase, "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 1}}}]},
+    }
+    keys = platform_keys(Settings(), records(Settings()))
+    assert job_row(Job(Identity("n", "lone", "training"), None, [pod]), keys).gpu == gpus

@@ -18,6 +18,7 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates, replicas
 from gpuctl.objects.role_jobs import has_several_roles, missing_of_roles, pools_of
 from gpuctl.objects.workload_start import not_started
+from gpuctl.objects.workload_state import has_ended
 from gpuctl.reading.jobs.job_objects import (
     Identity,
     Job,
@@ -239,7 +240,7 @@ def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
     if job.workload is None:
         newest = pod_row(job.pods[-1], job.identity, names)
         ready = f"{sum(map(is_ready, job.pods))}/{len(job.pods)}"
-        gpus = sum(_pod_gpus(pod, names) for pod in job.pods if pod_status(pod).phase not in ("succeeded", "failed"))
+        gpus = sum(_pod_gpus(pod, names) for pod in job.pods if not has_ended(pod))
         return newest._replace(uid=main_uid(job), pod=None, ready=ready, gpu=gpus)
     main, pods, namespace = job.workload, [] if is_idle_schedule(job) else job.pods, job.identity.namespace
     templates = pod_templates(not_started(main))

@@ -20,7 +20,7 @@ from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.elastic_jobs import node_bounds
 from gpuctl.objects.role_jobs import role_of
-from gpuctl.reading.jobs.status import pod_status
+from gpuctl.objects.workload_state import has_ended
 from gpuctl.reading.why.finding import Finding, Proof, in_namespace
 from gpuctl.reading.why.pending_pods import PendingPods, capacity_of, other_vendor
 from gpuctl.reading.why.scheduler_message import shortage_of
@@ -250,7 +250,7 @@ def rollout(pending: PendingPods) -> Finding | None:
     own = {
         pod["metadata"]["name"]
         for pod in pending.evidence.pods
-        if labels_of(pod).get(_HASH) != revision and pod_status(pod).phase not in ("succeeded", "failed")
+        if labels_of(pod).get(_HASH) != revision and not has_ended(pod)
     }
     namespace = pending.evidence.job.identity.namespace
     for node_info in pending.usable_nodes:

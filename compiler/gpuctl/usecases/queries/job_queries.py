@@ -9,12 +9,12 @@ from gpuctl.capacity.snapshot.pod_requests import amounts
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.label_names import SWEEP
+from gpuctl.objects.workload_state import has_ended
 from gpuctl.reading.jobs import job_rows
 from gpuctl.reading.jobs.job_ids import without_general_prefix
 from gpuctl.reading.jobs.job_objects import Identity, Job, read_jobs
 from gpuctl.reading.jobs.job_rows import JobFilter, JobTableRow
 from gpuctl.reading.jobs.row_changes import watch_rows
-from gpuctl.reading.jobs.status import pod_status
 from gpuctl.reading.nodes.node_devices import read_devices
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.usecases.queries.read_context import ReadContext
@@ -216,7 +216,7 @@ def gpu_use(reader: ReadContext, jobs: Iterable[Job]) -> JobGpuUsage:
         job_rows.pod_row(pod, job.identity, labels).gpu
         for job in jobs
         for pod in job.pods
-        if pod["spec"].get("nodeName") and pod_status(pod).phase not in ("succeeded", "failed")
+        if pod["spec"].get("nodeName") and not has_ended(pod)
     )
     return JobGpuUsage(allocated, total, max(0, asked - allocated))
 
