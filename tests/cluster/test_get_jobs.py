@@ -361,3 +361,8 @@ def test_watch_shows_pods_without_a_node(place: Place, start: Start) -> None:
     watching = start("get", "jobs", "-n", place.namespace, "--watch", "--pods", "-o", "json")
     watching.until(b'"name": "wide"')
     assert watched_rows(watching)[0]["status"] == "Pending"
+    (pod,) = place.pods("wide")
+    (row,) = job_rows(place, pod, "--jobs")
+    assert row["NAME"] == "wide"
+    by_pod = start("get", "jobs", pod, "-n", place.namespace, "--jobs", "--watch", "-o", "json")
+    by_pod.until(b'"name": "wide"')

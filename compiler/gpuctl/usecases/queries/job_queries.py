@@ -118,7 +118,8 @@ def list_jobs(reader: ReadContext, query: JobQuery, weighing: ReadContext | None
     rows = list(job_rows.rows_of_jobs(jobs, labels, by_job=query.by_job, pods_only=query.pods_only))
     if query.reasons:
         rows = list(_explained(weighing or reader, jobs, rows, query))
-    wanted = query.filter
+    # A pod's name stands for its job.
+    wanted = query.filter._replace(names=()) if query.by_job else query.filter
     return JobListing([row for row in rows if wanted.matches(row)], jobs, {row.state.word for row in rows})
 
 
@@ -150,11 +151,13 @@ def watch_jobs(reader: ReadContext, query: JobQuery) -> Iterator[list[JobTableRo
 
     def checked(rows: list[JobTableRow]) -> list[JobTableRow]:
         # A misspelt name would otherwise be watched for ever.
+        nonlocal wanted
         known = {word for row in rows for word in row.accepted_names}
         missing = tuple(name for name in unchecked if without_general_prefix(name) not in known)
         unchecked.clear()
         if missing:
-            list_jobs(reader, query._replace(names=missing))
+            found = list_jobs(reader, query._replace(names=missing)).rows
+            wanted = wanted._replace(names=(*wanted.names, *(row.job_id for row in found if query.by_job)))
         return rows
 
     if reader.service is not None:
@@ -163,12 +166,16 @@ def watch_jobs(reader: ReadContext, query: JobQuery) -> Iterator[list[JobTableRo
         # Rows are filtered here, because a row that stops passing the filter has changed as well.
         everything = query._replace(names=(), pool="", kind="", status="")
 
-        yield from watch_by_service(reader.service, lambda: checked(list_jobs(reader, everything).rows), wanted.matches)
+        read = watch_by_service(
+            reader.service, lambda: checked(list_jobs(reader, everything).rows), lambda row: wanted.matches(row)
+        )
+        yield from read
         return
     shape = {"by_job": query.by_job, "pods_only": query.pods_only}
     selector = query.label_selector(reader.settings)
     for rows in watch_rows(reader.scope, reader.settings, reader.keys, selector, **shape):
-        yield [row for row in checked(rows) if wanted.matches(row)]
+        checked(rows)
+        yield [row for row in rows if wanted.matches(row)]
 
 
 def jobs_of_sweep(reader: ReadContext, query: JobQuery) -> list[JobTableRow]:
