@@ -40,7 +40,8 @@ class ServiceMetrics:
             ("channel", "result"),
             registry=self._registry,
         )
-        self._gauge("gpuctl_server_mirror_ready", "1 if all lists are being watched, else 0.", lambda: mirror.ready)
+        text = "1 if all lists are being watched, else 0, also while the API server is unreachable."
+        self._gauge("gpuctl_server_mirror_ready", text, lambda: mirror.listed and mirror.interruption is None)
         if tokens is not None:
             text = "1 if the token file can be read, 0 if changes to it have no effect."
             self._gauge("gpuctl_server_tokens_readable", text, lambda: tokens.check() is None)

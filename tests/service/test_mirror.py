@@ -152,6 +152,39 @@ def test_revoked_rights_are_reported_until_restored(proxied_service: Served, pro
     assert ready(proxied_service)["problem"] is None
 
 
+def test_answers_say_their_age_while_the_cluster_is_not_watched(
+    proxied_service: Served, proxy: Proxy, place: Place
+) -> None:
+    """Readiness stays, so that the Service keeps its endpoints; the metric, `problem`, `Age` and notes tell of it."""
+    place.apply(inference("old"))
+    proxied_service.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
+    client, where = proxied_service.client(), {"namespace": place.namespace}
+
+    def mirror_is_watched() -> bool:
+        token = {"Authorization": f"Bearer {proxied_service.tokens['admin']}"}
+        text = httpx.get(f"{proxied_service.url}/metrics", headers=token, timeout=30).text
+        return "gpuctl_server_mirror_ready 1.0" in text
+
+    place.until(mirror_is_watched, "all lists to be watched")
+    assert "Age" not in client.get("/jobs", params=where).headers
+    assert client.get("/pods", params=where).json()["notes"] == []
+    proxy.reset(on(lambda request: True, refuse(503, "ServiceUnavailable", "etcd is away")))
+    proxy.cut()
+    place.until(lambda: not mirror_is_watched(), "the metric to report the outage")
+    assert ready(proxied_service)["ready"]
+    assert "etcd is away" in ready(proxied_service)["problem"]
+    for path in ("/jobs", "/jobs/old", "/pods", "/nodes", "/pools", "/quotas", "/nodes/labels/all"):
+        answer = client.get(path, params=where if path in ("/jobs", "/jobs/old", "/pods") else {})
+        assert (path, answer.status_code) == (path, 200)
+        assert int(answer.headers["Age"]) < 200, path
+    assert "this is its last known state" in client.get("/pods", params=where).json()["notes"][0]
+    assert "Age" not in client.get("/audit").headers
+    proxy.reset(None)
+    place.until(mirror_is_watched, "all lists to be watched again")
+    assert ready(proxied_service)["problem"] is None
+    assert "Age" not in client.get("/jobs", params=where).headers
+
+
 FORBIDDEN = (
     'deviceclasses is forbidden: User "service" cannot list resource "deviceclasses" in API group "resource.k8s.io"'
 )

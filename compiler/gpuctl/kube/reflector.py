@@ -110,6 +110,11 @@ class Reflector:
         return min(times) if len(times) == len(self._followed) else None
 
     @property
+    def interruption(self) -> ClusterError | None:
+        """The error since which a list is not being watched, and is tried again; None while all are watched."""
+        return next((followed.interruption for followed in self._followed if followed.interruption is not None), None)
+
+    @property
     def watches(self) -> int:
         """Number of watches started: one for each list, and one for each restart."""
         return sum(followed.watches for followed in self._followed)
@@ -229,6 +234,7 @@ class Reflector:
             labels=watched.labels,
             fields=watched.fields,
         )
+        followed.interruption = None
         with self._lock:
             self._watches.add(watch)
         try:
@@ -255,7 +261,7 @@ class _FollowedList:
 
     ``known``: its objects by uid. ``version``: where the next watch starts; "" if the list has to be read first.
     ``had_event``: the current watch has sent an event. ``failures``: consecutive failed attempts. ``watches``: number
-    of watches started. ``synced_until``: time of the last list or event.
+    of watches started. ``synced_until``: time of the last list or event. ``interruption``: why it is not being watched.
     """
 
     def __init__(self, watched: WatchedList) -> None:
@@ -267,6 +273,7 @@ class _FollowedList:
         self.failures = 0
         self.watches = 0
         self.synced_until: float | None = None
+        self.interruption: ClusterError | None = None
         self._silent = 0
 
     def store(
@@ -295,6 +302,7 @@ class _FollowedList:
         """Decide after a failed attempt where to resume: at the last version if the server may still have it, else with
         a new list.
         """
+        self.interruption = error
         if self.had_event:
             self.failures = self._silent = 0
         self.had_event = False

@@ -166,6 +166,21 @@ class Mirror:
         return self.failure is None and self.listed
 
     @property
+    def interruption(self) -> ClusterError | None:
+        """The reason for which a list is not being watched now; None if all are."""
+        return self.failure or next(filter(None, (reflector.interruption for reflector in self._reflectors)), None)
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since the last list or event of those that are not being watched, the longest; None while all are."""
+        read = [
+            reflector.synced_until
+            for kept, reflector in zip(self._kept.values(), self._reflectors, strict=True)
+            if reflector.interruption is not None or (kept.failure is not None and not kept.is_left_to_the_server)
+        ]
+        return max((time.monotonic() - at for at in read if at is not None), default=None)
+
+    @property
     def left_out(self) -> int:
         """Number of malformed objects that are left out."""
         return sum(len(kept.left_out) for kept in self._kept.values())

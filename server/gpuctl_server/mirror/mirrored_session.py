@@ -8,8 +8,10 @@ from typing import TypeVar
 
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, Resource
+from gpuctl.objects.durations import rough_duration
 from gpuctl.usecases.queries.read_context import ReadContext, context_of
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.object_redaction import ObjectRedactor
@@ -99,9 +101,13 @@ def mirrored(
     namespace: str | None = None,
     redactor: ObjectRedactor | None = None,
 ) -> Iterator[ReadContext]:
-    """Yield a read context on a mirrored session, which is closed with the block."""
+    """Yield a read context on a mirrored session, which is closed with the block. A note says if the mirror is old."""
     session = MirroredSession(connection, mirror, visibility, redactor)
     try:
-        yield context_of(session, platform, namespace)
+        reader = context_of(session, platform, namespace)
+        if (age := mirror.age) is not None:
+            ago = rough_duration(age)
+            reader.scope.note(say("the cluster cannot be watched: this is its last known state, {ago} old", ago=ago))
+        yield reader
     finally:
         session.close()

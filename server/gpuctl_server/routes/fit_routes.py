@@ -31,11 +31,11 @@ from gpuctl_server.routes.query_parameters import (
     names_in,
     page_of,
 )
-from gpuctl_server.routes.routers import api_router
+from gpuctl_server.routes.routers import mirror_router
 from gpuctl_server.shared_answers import MaxAge
 from gpuctl_server.submissions import compile_to_fit
 
-router = api_router()
+router = mirror_router()
 Holders = Annotated[
     int | None, Query(ge=0, le=10_000, description="Maximum number of entries of `heldBy`. Default: all.")
 ]

@@ -35,7 +35,7 @@ async def readyz(request: Request, service: ServiceOf) -> Response:
 
     The state of the usage collector is included, but does not influence readiness.
     """
-    mirror, failure = service.mirror, service.mirror.failure
+    mirror, interruption = service.mirror, service.mirror.interruption
     ready = mirror.ready and service.board.ready
     # Seconds would show to everyone when an object changes that they may not see.
     ago = time.monotonic() - mirror.updated_at
@@ -51,7 +51,7 @@ async def readyz(request: Request, service: ServiceOf) -> Response:
             "heardSecondsAgo": round(ago, 1),
             "objects": dict(mirror.kinds()),
             "leftOut": {"objects": mirror.left_out, "jobs": len(service.board.now().left_out)},
-            "problem": tokens if failure is None else failure.message,
+            "problem": tokens if interruption is None else interruption.message,
         }
         if service.collector is not None:
             value["usage"] = service.collector.state()

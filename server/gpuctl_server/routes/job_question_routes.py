@@ -30,10 +30,10 @@ from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
 from gpuctl_server.request_bodies import json_body_of, parsed_body
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.query_parameters import JobId, ListAge, NamespaceOfJob
-from gpuctl_server.routes.routers import api_router, run_waiting
+from gpuctl_server.routes.routers import mirror_router, run_waiting
 from gpuctl_server.service_context import Service
 
-router = api_router()
+router = mirror_router()
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
 
 

@@ -38,12 +38,12 @@ from gpuctl_server.request_bodies import json_body_of, parsed_body
 from gpuctl_server.routes.dependencies import ServiceOf, allowed, change_of, only_dry_run
 from gpuctl_server.routes.node_routes import NodeName
 from gpuctl_server.routes.query_parameters import Page, PageSize, paged
-from gpuctl_server.routes.routers import api_router, from_memory, write_router
+from gpuctl_server.routes.routers import from_memory, mirror_router, write_router
 
 LONGEST_KEY = 253 + 1 + 63
 """Maximum length of a label's key: a DNS name, a slash, a name."""
 
-router = api_router()
+router = mirror_router()
 writes = write_router()
 Reads = Annotated[Caller, Depends(allowed("get", "labels"))]
 label_of = parsed_body(NewLabel)

@@ -10,9 +10,9 @@ from gpuctl.api.namespace_answers import NamespaceDetail, NamespaceList
 from gpuctl.usecases.queries.quota_queries import describe_namespace, list_namespaces
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
-from gpuctl_server.routes.routers import api_router
+from gpuctl_server.routes.routers import mirror_router
 
-router = api_router()
+router = mirror_router()
 Reads = Annotated[Caller, Depends(allowed("get", "namespaces"))]
 
 

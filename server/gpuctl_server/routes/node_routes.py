@@ -20,9 +20,9 @@ from gpuctl_server.job_lookups import require_access
 from gpuctl_server.node_lookups import chosen_nodes, find_node, visible_nodes
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.query_parameters import Page, PageSize, page_of, paged
-from gpuctl_server.routes.routers import api_router, from_memory
+from gpuctl_server.routes.routers import from_memory, mirror_router
 
-router = api_router()
+router = mirror_router()
 Reads = Annotated[Caller, Depends(allowed("get", "nodes"))]
 NodeName = Annotated[str, Path(alias="nodeName", max_length=253, description="Name of the node.", examples=["node-1"])]
 

@@ -18,11 +18,11 @@ from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.query_parameters import KindFilter, NamespaceFilter, Page, PoolFilter, page_of
-from gpuctl_server.routes.routers import api_router
+from gpuctl_server.routes.routers import mirror_router
 from gpuctl_server.service_context import Service
 from gpuctl_server.shared_answers import MaxAge
 
-router = api_router()
+router = mirror_router()
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
 LARGEST = 5000
 """Maximum number of items of a page: enough for all pods of most clusters, so that the command line shows one snapshot.

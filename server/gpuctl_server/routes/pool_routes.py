@@ -11,9 +11,9 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.node_details import pool_detail
 from gpuctl_server.node_lookups import find_pool, visible_pools
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
-from gpuctl_server.routes.routers import api_router, from_memory
+from gpuctl_server.routes.routers import from_memory, mirror_router
 
-router = api_router()
+router = mirror_router()
 Reads = Annotated[Caller, Depends(allowed("get", "pools"))]
 
 

@@ -16,9 +16,9 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.kubernetes import ClusterCaller
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.query_parameters import Page, PageSize
-from gpuctl_server.routes.routers import api_router
+from gpuctl_server.routes.routers import mirror_router
 
-router = api_router()
+router = mirror_router()
 _WITHOUT_NAMESPACE = ("ClusterQueue", "Cohort")
 Reads = Annotated[Caller, Depends(allowed("get", "quotas"))]
 

@@ -10,9 +10,9 @@ from gpuctl.api.quota_answers import QuotaList, QuotaOrQuotas, quota_answer
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.quota_lookups import find_quotas, visible_quotas
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
-from gpuctl_server.routes.routers import api_router, from_memory
+from gpuctl_server.routes.routers import from_memory, mirror_router
 
-router = api_router()
+router = mirror_router()
 Reads = Annotated[Caller, Depends(allowed("get", "quotas"))]
 
 

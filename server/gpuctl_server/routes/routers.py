@@ -24,7 +24,25 @@ Item = TypeVar("Item")
 Parameters = ParamSpec("Parameters")
 
 
-class CachedRoute(Route):
+class MirrorRoute(Route):
+    """A route that reads from the mirror. While lists are not being watched, answers have the header ``Age``: the
+    seconds since the mirror was current (RFC 9111).
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def dated(request: Request) -> Response:
+            response = await handle(request)
+            age = request.app.state.service.mirror.age
+            if age is not None and request.method == "GET" and response.status_code < 400:
+                response.headers["Age"] = str(int(age))
+            return response
+
+        return dated
+
+
+class CachedRoute(MirrorRoute):
     """A route that answers from memory while :meth:`Service.cache_version` and the rights are unchanged.
 
     For a repeated request, parsing the parameters would take most of the time.
@@ -63,6 +81,11 @@ def _known_rights(service: Service, request: Request) -> Rights | None:
 def cached_router() -> APIRouter:
     """Return a router whose routes answer from memory."""
     return APIRouter(prefix=BASE, route_class=CachedRoute)
+
+
+def mirror_router() -> APIRouter:
+    """Return a router whose routes read from the mirror."""
+    return APIRouter(prefix=BASE, route_class=MirrorRoute)
 
 
 def api_router(base: str = BASE) -> APIRouter:
