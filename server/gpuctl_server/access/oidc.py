@@ -6,23 +6,20 @@ is never taken for a shared secret.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jwt
 
-from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.connection import Connection
 from gpuctl.language.sentences import say
 from gpuctl_server.access.kubernetes import ClusterCaller, Reviewer, User
-from gpuctl_server.access.oidc_login import PATIENCE, is_address, read_json
+from gpuctl_server.access.oidc_keys import ProviderKeys
 from gpuctl_server.access.rights import AccessRequest, Decision, denied
 
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _LEEWAY = 30
 """Tolerated clock difference, seconds."""
-_KEYS_LAST = 300
 _RESERVED = "system:"
 """Prefix of Kubernetes' own users and groups. A token must not yield such a name."""
 
@@ -63,8 +60,7 @@ class ProviderUsers:
         self._connection = connection
         self._provider = provider
         self._reviewer = Reviewer(connection)
-        self._lock = threading.Lock()
-        self._client: jwt.PyJWKClient | None = None
+        self._keys = ProviderKeys(provider.issuer)
 
     def caller(self, token: str) -> ProviderCaller | None:
         user = self._user(token)
@@ -78,7 +74,9 @@ class ProviderUsers:
             header = jwt.get_unverified_header(token)
             if header.get("alg") not in _ALGORITHMS:
                 return None
-            key = self._keys().get_signing_key_from_jwt(token)
+            key = self._keys.find(header.get("kid"))
+            if key is None:
+                return None
             claims = jwt.decode(
                 token,
                 key,
@@ -88,11 +86,7 @@ class ProviderUsers:
                 leeway=_LEEWAY,
                 options={"require": ["exp", "iss", "aud"]},
             )
-        except jwt.PyJWKClientConnectionError as error:
-            raise ConnectionFailed(
-                say("the keys of {issuer} cannot be fetched: {error}", issuer=self._provider.issuer, error=error)
-            ) from None
-        except (jwt.InvalidTokenError, jwt.PyJWKClientError, jwt.PyJWKError):
+        except (jwt.InvalidTokenError, jwt.PyJWKError):
             return None
         return self._named(claims)
 
@@ -108,18 +102,3 @@ class ProviderUsers:
             return None
         # The API server adds this group to every user that it authenticates itself.
         return User(named[0], groups=(*sorted(named[1:]), "system:authenticated"))
-
-    def _keys(self) -> jwt.PyJWKClient:
-        with self._lock:
-            if self._client is None:
-                found = read_json(f"{self._provider.issuer.rstrip('/')}/.well-known/openid-configuration")
-                address = found.get("jwks_uri") if found.get("issuer") == self._provider.issuer else None
-                if not isinstance(address, str) or not is_address(address):
-                    raise ClusterError(
-                        say(
-                            "{issuer}: its OpenID configuration has no valid `issuer` and `jwks_uri`",
-                            issuer=self._provider.issuer,
-                        )
-                    )
-                self._client = jwt.PyJWKClient(address, lifespan=_KEYS_LAST, timeout=PATIENCE)
-            return self._client
