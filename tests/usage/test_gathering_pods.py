@@ -637,6 +637,30 @@ def test_slices_are_parts_of_their_card(model: str, profile: str, number: int, r
     assert WEIGHTS.max_gpus({resource: 2.0}, WEIGHTS.resource_turns(obj)) == pytest.approx(2 * expected)
 
 
+@pytest.mark.parametrize(
+    ("product", "number", "replicas", "expected"),
+    [
+        ("A100-SXM4-40GB-MIG-1g.5gb", 56, 1, 1 / 7),
+        ("A100-SXM4-40GB-MIG-3g.20gb", 16, 1, 3 / 7),
+        ("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb.me", 8, 1, 1 / 7),
+        ("NVIDIA-A30-MIG-2g.12gb", 4, 1, 1 / 2),
+        ("A100-SXM4-40GB-MIG-1g.5gb-SHARED", 112, 2, 1 / 14),
+        ("A100-SXM4-40GB", 8, 1, 1),
+    ],
+)
+def test_cards_that_are_slices_are_parts_of_a_card(product: str, number: int, replicas: int, expected: float) -> None:
+    """With the MIG strategy `single`, all slices of a node are `nvidia.com/gpu`, as cards of other nodes are."""
+    labels = {
+        "nvidia.com/mig.strategy": "single",
+        "nvidia.com/gpu.product": product,
+        "nvidia.com/gpu.count": str(number),
+        "nvidia.com/gpu.replicas": str(replicas),
+    }
+    found = node(gpus=number, labels=labels)
+    assert found.allocatable == pytest.approx(number * expected)
+    assert WEIGHTS.held_gpus((("nvidia.com/gpu", 2.0),), found.units_per_card) == pytest.approx(2 * expected)
+
+
 def test_hami_node_counts_its_cards() -> None:
     from gpuctl.language.platform_document import PlatformDocument
 

@@ -7,7 +7,8 @@ A pod may request
   ``nvidia.com/gpu.replicas: k``): 1/k each. Source: NVIDIA's device plugin and GPU feature discovery, "Shared access to
   GPUs";
 - MIG instances, ``nvidia.com/mig-3g.40gb``: one seventh for each compute slice, on an A30 or RTX PRO 6000 a quarter.
-  Source: NVIDIA Multi-Instance GPU User Guide, profiles;
+  Source: NVIDIA Multi-Instance GPU User Guide, profiles. With the MIG strategy ``single`` they are ``nvidia.com/gpu``,
+  and the label ``nvidia.com/gpu.product`` ends in ``-MIG-3g.20gb``. Source: GPU feature discovery, "MIG Strategies";
 - shares of HAMi and Volcano (``gpu.sharing``): the part of the cores, else of the memory, in percent or as an amount,
   by the resources in :mod:`gpuctl.language.gpu_cards`. The node reports a multiple of its cards; the label
   ``nvidia.com/gpu.count``, else the annotation with its cards, has their real number.
@@ -40,11 +41,15 @@ GpuRequests = tuple[tuple[str, float], ...]
 """A pod's requests of GPU resources, and of resources that size its share of a card; empty if it has no GPU."""
 
 _INSTANCE = re.compile(r"nvidia\.com/mig-([1-7])g\.[a-z0-9.+]+", re.ASCII)
+_ONLY_INSTANCES = re.compile(r"-MIG-(?P<profile>[1-7]g\.[a-z0-9.+]+)(-SHARED)?", re.ASCII)
 _LIMITED = "requests."
 _SHARED = ".shared"
 _MOST_TURNS = 1000
 _CARDS = "nvidia.com/gpu.count"
 _MEMORY = "nvidia.com/gpu.memory"
+_PRODUCT = "nvidia.com/gpu.product"
+_STRATEGY = "nvidia.com/mig.strategy"
+_NVIDIA_CARD = "nvidia.com/gpu"
 DEVICES, UNSIZED_DEVICES = "resource.k8s.io/gpus", "resource.k8s.io/unsized-gpus"
 """Pseudo resources of DRA: whole GPUs of claims, and partial GPUs whose size is unknown."""
 _NVIDIA = ("nvidia.com/", "volcano.sh/")
@@ -170,7 +175,8 @@ class GpuWeights:
 
     def turns(self, node: Object) -> dict[str, float]:
         """Return the number of replicas per card of each resource of a node that is shared by time. A MIG profile of
-        which the node's cards have fewer slices than others has a fraction of one.
+        which the node's cards have fewer slices than others has a fraction of one, and cards that are MIG instances the
+        number of them that make a card.
         """
         labels, gpu_type = labels_of(node), self.model_of(node)
         found: dict[str, float] = {}
@@ -183,6 +189,9 @@ class GpuWeights:
             profile = profile_of(name.removesuffix(_SHARED))
             if profile is not None and (own := card_slices(profile, gpu_type)) != (others := card_slices(profile)):
                 found[name] = found.get(name, 1) * own / others
+        if (weight := _weight_of_cards(labels)) != 1 and _NVIDIA_CARD not in self._shares:
+            for name in (_NVIDIA_CARD, _NVIDIA_CARD + _SHARED):
+                found[name] = found.get(name, 1) / weight
         return found
 
     def model_of(self, node: Object) -> str:
@@ -228,3 +237,11 @@ class GpuWeights:
             return sizes.pop() if len(sizes) == 1 else None
         value = labels_of(node).get(_MEMORY, "") if how.number.startswith(_NVIDIA) else ""
         return float(value[:9]) if value.isdecimal() else how.card or None
+
+
+def _weight_of_cards(labels: Mapping[str, str]) -> float:
+    """Return the part of a card that ``nvidia.com/gpu`` of a node is: less than 1 with the MIG strategy ``single``."""
+    product = labels.get(_PRODUCT, "")
+    found = _ONLY_INSTANCES.search(product) if labels.get(_STRATEGY) == "single" else None
+    profile = found and profile_of(f"nvidia.com/mig-{found['profile']}")
+    return int(profile[0]) / card_slices(profile, product) if profile else 1.0
