@@ -151,7 +151,7 @@ def test_node_answers_in_yaml(served: Served) -> None:
 
 def test_invalid_node_filters_are_rejected(served: Served) -> None:
     refused = served.call("GET", "/nodes", status=400, params={"status": "gone"})
-    assert refused["message"] == "status must be one of active, maintaining, faulty"
+    assert refused["message"].startswith("status must be one of active, maintaining, faulty, not `")
     assert "found '='" in served.get("/nodes", status=400, selector="a=b=c")["message"]
     for long in ({"pool": "x" * 254}, {"gpuType": "x" * 513}, {"status": "x" * 64}):
         assert served.call("GET", "/nodes", status=400, params=long)["error"] == "InvalidRequest"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import anyio.to_thread
@@ -11,17 +11,14 @@ from starlette.responses import Response
 
 from gpuctl.api.job_detail_answers import JobDescription, JobMetrics, job_description
 from gpuctl.api.job_list_answers import JobPage, job_item
-from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS
-from gpuctl.language.sentences import current_translation, say
-from gpuctl.language.spelling import did_you_mean
+from gpuctl.language.sentences import current_translation
 from gpuctl.reading.jobs.job_facts import read_facts
 from gpuctl.reading.jobs.job_rows import JobFilter, JobTableRow
 from gpuctl.reading.jobs.status import PHASES, WORDS, Status
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.content_negotiation import JSON
-from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import (
     board_of,
     check_rights,
@@ -44,6 +41,7 @@ from gpuctl_server.routes.query_parameters import (
     PageSize,
     PoolFilter,
     page_of,
+    unknown_value,
 )
 from gpuctl_server.routes.routers import cached_router
 from gpuctl_server.service_context import Service
@@ -115,15 +113,10 @@ def _check_filters(kind: str, status: str, rows: Iterable[JobTableRow]) -> None:
     :raises Problem: 400.
     """
     if kind and kind not in WORKLOADS:
-        raise _no_such_value("kind", kind, WORKLOADS)
+        raise unknown_value("kind", kind, WORKLOADS)
     known = any(Status(word, "").matches(status) for word in (*PHASES, *WORDS))
     if status and not known and not any(row.state.matches(status) for row in rows):
-        raise _no_such_value("status", status, PHASES)
-
-
-def _no_such_value(name: str, text: str, values: Sequence[str]) -> Problem:
-    said = say("{name} must be one of {values}, not `{text}`", name=name, values=[*values], text=visible(text))
-    return Problem(400, said, error="InvalidRequest", hint=did_you_mean(text, values))
+        raise unknown_value("status", status, PHASES)
 
 
 @router.get("/jobs/{jobId}", response_model=JobDescription)

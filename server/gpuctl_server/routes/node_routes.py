@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Query
 
 from gpuctl.api.node_answers import GpuPage, GpuTypeItem, GpuTypeList, NodeDetail, NodeItem, NodePage
-from gpuctl.language.sentences import say
 from gpuctl.reading.nodes.gpu_type_rows import gpu_types
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.nodes.node_rows import STATUSES
@@ -15,11 +14,10 @@ from gpuctl.usecases.queries.node_queries import NodeQuery
 from gpuctl_server import node_details
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
-from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.node_lookups import chosen_nodes, find_node, visible_nodes
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
-from gpuctl_server.routes.query_parameters import Page, PageSize, page_of, paged
+from gpuctl_server.routes.query_parameters import Page, PageSize, page_of, paged, unknown_value
 from gpuctl_server.routes.routers import from_memory, mirror_router
 
 router = mirror_router()
@@ -72,7 +70,7 @@ def list_of_nodes(
 ) -> dict[str, Any]:
     """List the visible nodes, by name."""
     if status and status.casefold() not in STATUSES:
-        raise Problem(400, say("status must be one of {words}", words=[*STATUSES]))
+        raise unknown_value("status", status, STATUSES)
     if pool:
         require_access(caller, AccessRequest("get", "nodes", None, pool))
     query = NodeQuery((), pool or None, gpu_type or None, status.casefold() or None, selector)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
@@ -10,6 +10,9 @@ from fastapi import Path, Query
 from pydantic import AfterValidator
 
 from gpuctl.apply.plan.plan_options import Strategy
+from gpuctl.language.display_text import visible
+from gpuctl.language.sentences import say
+from gpuctl.language.spelling import did_you_mean
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE
 from gpuctl_server.time_parameters import InvalidTime, parse_time
@@ -104,3 +107,9 @@ def time_of(field: str, text: str) -> datetime | None:
 def paged(items: Sequence[Item], page: int, size: int, value: Callable[[Item], dict[str, Any]]) -> dict[str, Any]:
     """Return a page of a list: ``total`` counts the items of all pages, ``items`` are those of this page."""
     return {"total": len(items), "items": [value(item) for item in page_of(items, page, size)]}
+
+
+def unknown_value(name: str, text: str, values: Iterable[str]) -> Problem:
+    """Return the problem for a value that is not among those of a parameter or field."""
+    said = say("{name} must be one of {values}, not `{text}`", name=name, values=[*values], text=visible(text))
+    return Problem(400, said, error="InvalidRequest", hint=did_you_mean(text, values))
