@@ -85,6 +85,7 @@ class RequestMiddleware:
         try:
             if len(request.headers.getlist("authorization")) > 1:
                 raise Problem(400, say("the header Authorization is given twice"), error="InvalidRequest")
+            _reject_etag(request)
             _require_csrf_token(request)
             if scope["path"] in _OPEN:
                 await self._app(scope, receive, sending)
@@ -198,6 +199,20 @@ class RequestMiddleware:
                 raise Problem(408, text) from None
             raise
         return bytes(found)
+
+
+def _reject_etag(request: HTTPConnection) -> None:
+    """Reject a write that is to depend on an ETag: objects have none, and the write would overwrite other changes.
+
+    :raises Problem: 400.
+    """
+    if request.scope.get("method", "GET") not in _READS and request.headers.get("if-match", "*") != "*":
+        raise Problem(
+            400,
+            say("the header If-Match is not supported: objects have no ETag"),
+            error="InvalidRequest",
+            hint=say("leave it out; `confirmed` in the body of `/apply` executes only the plan that was shown"),
+        )
 
 
 def _require_csrf_token(request: HTTPConnection) -> None:

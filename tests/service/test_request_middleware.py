@@ -290,6 +290,16 @@ def test_repeated_authorization_header_is_rejected(served: Served) -> None:
     assert (answer.status_code, answer.json()["message"]) == (400, "the header Authorization is given twice")
 
 
+def test_write_that_depends_on_an_etag_is_rejected(served: Served) -> None:
+    """It would overwrite changes that the client has not seen. Reads ignore the header."""
+    client, etag = served.client(), {"If-Match": '"1"'}
+    refused = client.delete("/jobs/none", headers=etag)
+    assert (refused.status_code, refused.json()["error"]) == (400, "InvalidRequest")
+    assert "objects have no ETag" in refused.json()["message"]
+    assert client.delete("/jobs/none", headers={"If-Match": "*"}).status_code == 404
+    assert client.get("/jobs", headers=etag).status_code == 200
+
+
 def test_messages_follow_accept_language(served: Served) -> None:
     """Messages follow Accept-Language; error codes stay English."""
     question = {"resource": "jobs", "action": "create", "pool": "training-pool"}
