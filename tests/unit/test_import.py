@@ -396,3 +396,29 @@ def test_a_name_of_the_command_line_is_not_shortened(directory: Path, capfd: pyt
     (directory / "a.yaml").write_text(DEPLOYMENT.replace("NAME", "a"))
     assert run(["import", "a.yaml", "--name", f"{LONG}-bcde"]) == 1
     assert "error[GPU217]" in capfd.readouterr().err
+
+
+def test_ledger_names_the_part_of_a_line_that_is_dropped(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (directory / "a.sh").write_text(SCRIPT.replace("python a.py", "conda activate x && python a.py"))
+    run(["import", "a.sh", *IMAGE])
+    expected = "`conda activate x && python a.py`: `conda activate x`: the software comes from `environment.image`"
+    assert f"dropped: a.sh:4: {expected}" in capfd.readouterr().err
+
+
+def test_gpu_option_of_podman_hpc_is_the_gpus_of_the_pod(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program = "podman-hpc run --rm --gpu registry.example.com/a:1 python a.py"
+    (directory / "a.sh").write_text(SCRIPT.replace("python a.py", program))
+    run(["import", "a.sh", "--gpus-per-node", "1", "--cpu", "4"])
+    found = capfd.readouterr()
+    assert "dropped" not in found.err.replace("0 dropped", "")
+    assert "command: [python, a.py]" in found.out
+
+
+@pytest.mark.parametrize(("options", "length"), [("", 63), ("#SBATCH --array=0-99\n", 60), ("#SBATCH --nodes=2\n", 40)])
+def test_name_of_slurm_is_as_long_as_a_job_can_have(
+    directory: Path, capfd: pytest.CaptureFixture[str], options: str, length: int
+) -> None:
+    script = SCRIPT.replace("--job-name=a\n", f"--job-name={'a' * 70}\n{options}")
+    (directory / "a.sh").write_text(script)
+    run(["import", "a.sh", *IMAGE, "--cpu", "4"])
+    assert f"name: {'a' * length}  #" in capfd.readouterr().out

@@ -49,9 +49,12 @@ class BodyRemarks:
                 self.add(line, last, remark.outcome, remark.field, note)
         self._lost.update(other._lost)
 
-    def dropped(self, line: int, last: int, note: str) -> None:
-        """Add lines that are not in the document, or do not work there."""
-        self.add(line, last, Outcome.DROPPED, None, note)
+    def dropped(self, line: int, last: int, note: str, command: str = "") -> None:
+        """Add lines that are not in the document, or do not work there.
+
+        :param command: the part of the lines to which this applies; "" if it is all of them.
+        """
+        self.add(line, last, Outcome.DROPPED, None, f"`{command}`: {note}" if command else note)
 
     def lost(self, line: int, variable: str, note: str) -> None:
         """Add a variable whose value is not known. The line with it stays."""

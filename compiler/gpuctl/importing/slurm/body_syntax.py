@@ -74,6 +74,15 @@ class BodyCommand(NamedTuple):
         """
         return re.search(r"[^|]\|&?[ \t\n\\]*\Z", text[max(self.start - _LONGEST_GAP, 0) : self.start]) is not None
 
+    def part_of_line(self, text: str) -> str:
+        """Return the command if another one is before or behind it on its lines; "" if it is alone.
+
+        :param text: the script.
+        """
+        before = text[text.rfind("\n", 0, self.start) + 1 : self.start]
+        behind = text[self.end :].split("\n", 1)[0].split(" #", 1)[0]
+        return text[self.start : self.end] if (before + behind).strip("; \t") else ""
+
     @property
     def start(self) -> int:
         """The offset of the first word."""

@@ -82,7 +82,9 @@ _TOOLS = {
 }
 """Other tools have the options of Docker."""
 _SUPERFLUOUS = {
-    **dict.fromkeys(("--nv", "--nvccli", "--rocm", "--gpus", "--runtime"), "a pod has the GPUs of `resources.gpu`"),
+    **dict.fromkeys(
+        ("--nv", "--nvccli", "--rocm", "--gpus", "--gpu", "--runtime"), "a pod has the GPUs of `resources.gpu`"
+    ),
     **dict.fromkeys(("-w", "--writable", "--writable-tmpfs", "--rw"), "the file system of a container is writable"),
     **dict.fromkeys(("--ipc", "--shm-size"), "shared memory is `resources.shm`"),
     **dict.fromkeys(

@@ -35,12 +35,9 @@ from gpuctl.importing.slurm.script_edits import as_argument
 from gpuctl.importing.slurm.slurm_values import ArrayRange
 from gpuctl.importing.slurm.slurm_variables import SlurmFacts, replace_variables, values_in_pod
 from gpuctl.importing.slurm.srun_options import SrunOptions
-from gpuctl.language.names import nearest_dns_label, shortened
+from gpuctl.language.names import longest_job_name, nearest_dns_label, shortened
 
 TOOL = "Slurm"
-_LONGEST_NAME = 52
-_LONGEST_NAME_OF_NODES = 40
-"""A JobSet's name is a part of longer ones. Without JobSet, names on several nodes may be longer."""
 _LONGEST = 64 * 1024
 _EVALUATES = r"(?:perl|ruby|Rscript|julia|node|nodejs|lua)[\d.]*\Z"
 """Interpreters whose option for a program is ``-e``; others have ``-c``."""
@@ -78,8 +75,10 @@ def import_batch_script(source: Source, given: Given) -> Imported:
     allocation.take(body, batch.first_line)
     parts = take_parts(batch, given, allocation, draft, ledger)
     nodes = sum(part.nodes for part in parts) or allocation.nodes
-    missing += _name(batch, source, given, draft, ledger, _LONGEST_NAME if nodes == 1 else _LONGEST_NAME_OF_NODES)
     job.take_array(batch.options.get("array"), nodes)
+    runs = len(job.array.indices) if job.array is not None else 0
+    # On several nodes: the limit of JobSet, which the platform may use.
+    missing += _name(batch, source, given, draft, ledger, longest_job_name("training", nodes, "jobset", runs)[0])
     missing += [item for part in parts[1:] for item in part.missing if item not in missing]
     srun = SrunOptions(draft, ledger, keeps_image=given.image is not None)
     srun.take([batch.options[name] for name in sorted(OF_CONTAINERS & set(batch.options))])

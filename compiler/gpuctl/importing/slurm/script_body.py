@@ -199,13 +199,13 @@ class ScriptBody:
             self.body.edits.replace(command.start, command.end, ":")
             self.remarks.add(line, last, Outcome.CHANGED, None, NO_HOSTS)
             return
-        reason = reason_to_drop(command)
-        if reason is not None:
+        if (reason := reason_to_drop(command)) is not None:
             end = end_of_document(self.text, command.end)
             self.body.edits.replace(command.start, end or command.end, ":\n" if end else ":")
             last = last if end is None else self._line(end - 1)
             self.removed.update(range(line, last + 1))
-            self.remarks.dropped(line, last, SUBMITS_TEXT if end and command.name == "sbatch" else reason)
+            reason = SUBMITS_TEXT if end and command.name == "sbatch" else reason
+            self.remarks.dropped(line, last, reason, "" if end else command.part_of_line(self.text))
             return
         if (note := note_of_program(command, self.facts.nodes)) is not None:
             self.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
