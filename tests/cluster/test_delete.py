@@ -73,6 +73,16 @@ def test_foreign_object_of_the_same_name_is_not_deleted(place: Place) -> None:
     assert place.names() == {"Service/svc-comp"}
 
 
+def test_service_of_a_job_without_the_label_is_not_deleted(place: Place) -> None:
+    """The job that lost its label still uses it."""
+    place.apply(compute())
+    place.kubectl("label", "deployment", "comp", "app.kubernetes.io/managed-by-")
+    before = place.uids()
+    outcome = place.gpuctl("delete", "job", "comp", code=1)
+    assert f"comp in {place.namespace} is not gpuctl's" in outcome.err
+    assert place.uids() == before
+
+
 @pytest.mark.slow
 def test_document_of_another_kind_deletes_nothing(place: Place) -> None:
     """The document's kind is compute, the live job is an inference."""

@@ -119,13 +119,18 @@ def plan_job_deletion(session: Session, name: str, namespace: str | None, keys: 
 
 
 def plan_leftover_deletion(session: Session, name: str, namespace: str | None, keys: Records) -> list[Step]:
-    """Plan the deletion of companions whose workload is gone, for example after an interrupted deletion."""
+    """Plan the deletion of companions whose workload is gone, for example after an interrupted deletion.
+
+    A workload without gpuctl's label may still use them.
+    """
     steps = []
     for obj in _of_job(Scope(session, namespace), name):
         kind, place = labels_of(obj).get(keys.job_type, ""), obj["metadata"]["namespace"]
         if obj["kind"] in COMPANIONS and _parts_of([obj], keys, place, name, kind):
             steps.append(_step(key_of(obj), obj, f"{kind}/{name}", keys, kind))
-    return steps
+    places = {step.key.namespace for step in steps}
+    mains = (Key(form, place, name) for form in WORKLOADS for place in places)
+    return [] if any(if_allowed(partial(session.get, key), None) for key in mains) else steps
 
 
 def _of_job(scope: Scope, name: str) -> list[Object]:
