@@ -10,11 +10,18 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from gpuctl.apply.plan.plan import Action, Plan, Step
 from gpuctl.apply.run.interrupts import Interrupts, ending_signals
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
+from gpuctl.apply.run.stage_execution import RunState, StageExecution
 from gpuctl.cli.options.connection_options import Progress
+from gpuctl.objects.api_resources import key_of
 
 
 @pytest.fixture(autouse=True)
@@ -153,3 +160,17 @@ def test_progress_on_a_closed_terminal_does_not_stop_a_change(monkeypatch: pytes
     progress.wait("waiting")
     progress.say("interrupted")
     progress.clear()
+
+
+@pytest.mark.parametrize(("action", "end"), [("replace", "leave them to `gpuctl recover`"), ("delete", "end at once")])
+def test_interrupt_offers_recovery_only_for_what_a_journal_restores(action: Action, end: str) -> None:
+    """No journal finishes a deletion."""
+    live = {"kind": "Job", "metadata": {"name": "a", "namespace": "n", "uid": "u"}}
+    plan, said = Plan([Step(action, key_of(live), live=live)]), list[str]()
+    with ThreadPoolExecutor(1) as executor:
+        unused: Any = SimpleNamespace(executor=executor)
+        state = RunState(unused, plan, RunOptions(), RunCallbacks(on_message=said.append), unused)
+        state.interrupted = True
+        StageExecution(state, plan.steps).execute()
+    assert said == [f"interrupted: finishing the steps in progress; interrupt again to {end}"]
+    assert plan.steps[0].result == "not-run"

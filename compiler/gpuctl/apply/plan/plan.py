@@ -234,6 +234,11 @@ class Plan:
         return all(step.result == "done" for step in self.steps)
 
     @property
+    def is_journalled(self) -> bool:
+        """Return True if a journal can finish the plan: it replaces objects, or deletes some with their workload."""
+        return any(step.is_journalled for step in self.steps)
+
+    @property
     def new_namespaces(self) -> set[str]:
         """Return the namespaces that the plan creates."""
         return {step.key.name for step in self.steps if step.key.kind == "Namespace" and step.action == "create"}

@@ -112,7 +112,7 @@ class Execution:
 
     def _mark_aborted(self) -> None:
         """Mark the steps in progress as failed with an unknown result."""
-        self.plan.unfinished = bool(self._journals)
+        self.plan.unfinished = bool(self._journals) and self.plan.is_journalled
         for step in self.plan.steps:
             if step.result == "planned" and id(step) in self._state.begun:
                 step.result, step.error = (

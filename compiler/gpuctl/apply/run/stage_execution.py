@@ -95,15 +95,18 @@ class StageExecution:
                 self._begin_due()
                 if self._run.is_interrupted() and not self._run.told:
                     self._run.told = True
-                    self._run.callbacks.on_message(
-                        say(
-                            "interrupted: finishing the steps in progress; interrupt again to leave them to {command}",
-                            command=RecoverHint(),
-                        )
-                    )
+                    self._run.callbacks.on_message(self._interrupted_message())
         finally:
             self._turns.stop()
         self._restore_companions()
+
+    def _interrupted_message(self) -> str:
+        if not self._run.plan.is_journalled:
+            return say("interrupted: finishing the steps in progress; interrupt again to end at once")
+        return say(
+            "interrupted: finishing the steps in progress; interrupt again to leave them to {command}",
+            command=RecoverHint(),
+        )
 
     def _begin_due(self) -> None:
         for step in self._turns.due(at_once=self._run.is_interrupted()):

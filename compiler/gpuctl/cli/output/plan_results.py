@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -106,7 +107,7 @@ def show_result(plan: Plan, *, as_json: bool, cluster: str | None = None) -> Non
     if failed:
         said = f"{len(failed)} of {len(plan.steps)} steps failed"
         if undone:
-            said += f", and {len(undone)} were not started"
+            said += f", and {_not_started(undone)}"
         click.echo(f"error: {said}", err=True)
         if plan.outage and not as_json:
             for error in dict.fromkeys(step.error for step in failed if step.error):
@@ -117,11 +118,15 @@ def show_result(plan: Plan, *, as_json: bool, cluster: str | None = None) -> Non
                 err=True,
             )
     elif plan.interrupted and undone:
-        click.echo(f"Interrupted: {len(undone)} steps were not started.", err=True)
+        click.echo(f"Interrupted: {_not_started(undone)}.", err=True)
     elif undone:
-        click.echo(f"error: {undone[0].error}: {len(undone)} steps were not started", err=True)
+        click.echo(f"error: {undone[0].error}: {_not_started(undone)}", err=True)
     elif not as_json and cluster is None and (step := printer.next_step(plan)) is not None:
         show_next_steps(step)
+
+
+def _not_started(steps: Sequence[Step]) -> str:
+    return f"{len(steps)} {'step was' if len(steps) == 1 else 'steps were'} not started"
 
 
 def _print_notes(plan: Plan) -> None:
