@@ -15,7 +15,7 @@ from gpuctl.apply.state.controller_changes import BY_ANOTHER, change_of, is_unch
 from gpuctl.apply.state.field_paths import named, steps_of
 from gpuctl.apply.state.managed_fields import holders_of, holdings_of
 from gpuctl.apply.state.takeover import claim
-from gpuctl.hints import RecoverHint
+from gpuctl.hints import JobHint, RecoverHint
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, is_outage
 from gpuctl.kube.session import MANAGER, Session
 from gpuctl.kube.version_conflicts import retried_on_conflict
@@ -273,8 +273,9 @@ class StepWrites:
                     step.error, say("{command} creates it when the cause is removed", command=RecoverHint())
                 ) from None
             suspended = end_state(step.live) and not (step.live.get("spec") or {}).get("suspend")
+            resume = JobHint("resume", step.live["metadata"]["name"], step.key.namespace)
             step.error += say("; the old one was created again") + (
-                say(", suspended because it had finished") if suspended else ""
+                say(", suspended because it had finished: {command} starts it", command=resume) if suspended else ""
             )
             return "restored"
         return "done"
