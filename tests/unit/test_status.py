@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
+from gpuctl.objects.timestamps import format_timestamp
+from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.jobs.status import PHASES, Status, job_status, pod_status, ready_containers
 
 KEYS = records(Settings())
@@ -233,3 +236,16 @@ def test_job_whose_pods_are_being_deleted_says_so() -> None:
         "Pending", "pending", "1 pod is still being deleted"
     )
     assert job_status(workload("Job"), [], KEYS).reason == "its pods are not created yet"
+
+
+def test_warning_before_the_end_of_a_notebook_follows_the_clock_of_the_api_server() -> None:
+    notebook = {
+        "kind": "StatefulSet",
+        "metadata": {"name": "n", "namespace": "n", "annotations": {KEYS.max_lifetime: "10h"}},
+        "spec": {"replicas": 1, "template": {"spec": {}}},
+    }
+    started = format_timestamp(time.time())
+    job = Job(Identity("n", "n", "notebook"), notebook, [pod(startTime=started, **READY)])
+    assert job.status(KEYS) == Status("Running", "running")
+    assert "it is paused in " in job.status(KEYS, ahead=9.5 * 3600).reason
+    assert "its lifetime has ended" in job.status(KEYS, ahead=11 * 3600).reason

@@ -202,6 +202,13 @@ class ApiRequests:
         # In this order: the local time is read after the request.
         return (self.clock_ahead() if ahead is None else ahead) + time.time()
 
+    @property
+    def known_clock_ahead(self) -> float:
+        """The seconds by which the API server's clock is ahead of the local one, from the newest response; 0 before the
+        first one. No request is sent.
+        """
+        return self._transport.clock_ahead() or 0.0
+
     def clock_ahead(self) -> float:
         """Return the seconds by which the API server's clock is ahead of the local one now; 0 if it is unknown. See
         :meth:`gpuctl.kube.transport.Transport.clock_ahead`.
@@ -209,7 +216,7 @@ class ApiRequests:
         :raises ConnectionFailed: no response.
         """
         self._transport.send("GET", "/version", within=self._within(time.monotonic()))
-        return self._transport.clock_ahead() or 0.0
+        return self.known_clock_ahead
 
     def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
         """Return a plain-text response, such as the log of a container. The request is not retried.

@@ -57,7 +57,7 @@ def read_job_detail(scope: Scope, job: Job, keys: Records, settings: Settings) -
     services = services_of(local, job, keys)
     for note in local.notes:
         scope.note(note)
-    names = with_claimed_gpus(platform_keys(settings, keys), scope, [job])
+    names = with_claimed_gpus(platform_keys(settings, keys), scope, [job]).by_clock_of(scope.session)
     facts = job_facts(job, services, evidence.scaler, names, settings)
     told = _history(job, evidence.events)
     return JobDetail(

@@ -77,7 +77,7 @@ def read_facts(scope: Scope, job: Job, keys: Records, settings: Settings) -> Job
         scalers = local.all_if_allowed("HorizontalPodAutoscaler", labels=own_labels(job, keys), why=why) or []
     for note in local.notes:
         scope.note(note)
-    names = with_claimed_gpus(platform_keys(settings, keys), scope, [job])
+    names = with_claimed_gpus(platform_keys(settings, keys), scope, [job]).by_clock_of(scope.session)
     return job_facts(job, services, scaler_of(scalers, job), names, settings)
 
 

@@ -85,13 +85,16 @@ class Job:
         pods = [pod for pod in self.pods if (controller_of(pod) or {}).get("uid") == run["metadata"]["uid"]]
         return Job(self.identity, run, pods, refusal=self.refusal)
 
-    def status(self, keys: Records) -> Status:
-        """Return the status of the job."""
+    def status(self, keys: Records, ahead: float = 0.0) -> Status:
+        """Return the status of the job.
+
+        :param ahead: seconds by which the API server's clock is ahead of this machine's.
+        """
         if self.workload is not None and is_scheduled(self.workload):
-            return schedule_status(self.workload, self.runs, self.pods, keys, self.refusal)
+            return schedule_status(self.workload, self.runs, self.pods, keys, self.refusal, ahead)
         if self.workload is not None:
             status = job_status(self.workload, self.pods, keys, self.refusal, self.prerequisites)
-            return with_lifetime(status, self.workload, self.pods, keys)
+            return with_lifetime(status, self.workload, self.pods, keys, ahead)
         return pod_status(self.pods[-1]) if self.pods else Status("Unknown", "unknown")
 
 

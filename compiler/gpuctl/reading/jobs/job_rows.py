@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gpuctl.apply.state.applied_by import applied_by
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.kube.scope import Scope
+from gpuctl.kube.session import Session
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import SERVICES, Object, labels_of
@@ -142,6 +143,7 @@ class PlatformKeys(NamedTuple):
     :param classes: the DeviceClasses of GPUs.
     :param claimed: uid of a pod -> number of GPUs that its resource claims hold.
     :param requested: ResourceClaimTemplate -> number of GPUs that its claims request.
+    :param ahead: seconds by which the API server's clock is ahead of this machine's.
     """
 
     keys: Records
@@ -152,6 +154,11 @@ class PlatformKeys(NamedTuple):
     classes: frozenset[str]
     claimed: Mapping[str, int] = MappingProxyType({})
     requested: Mapping[TemplateKey, int] = MappingProxyType({})
+    ahead: float = 0.0
+
+    def by_clock_of(self, session: Session) -> PlatformKeys:
+        """Return the keys with the clock of an API server, from which objects have been read."""
+        return self._replace(ahead=session.known_clock_ahead)
 
 
 def platform_keys(settings: Settings, keys: Records) -> PlatformKeys:
@@ -217,7 +224,7 @@ def pod_row(
         uid=uid,
         pod=pod["metadata"]["name"],
         identity=identity,
-        state=with_lifetime(pod_status(pod), workload, [pod], names.keys),
+        state=with_lifetime(pod_status(pod), workload, [pod], names.keys, names.ahead),
         ready=ready_containers(pod),
         node=(pod.get("spec") or {}).get("nodeName"),
         ip=status.get("podIP"),
@@ -251,7 +258,7 @@ def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
         uid=main_uid(job),
         pod=None,
         identity=job.identity,
-        state=job.status(names.keys),
+        state=job.status(names.keys, names.ahead),
         ready=str(array_progress(job.active or main) or f"{_ready(job)}/{replicas(job.active or main) or _done(job)}"),
         node=",".join(nodes) or None,
         ip=next((pod["status"]["podIP"] for pod in pods if (pod.get("status") or {}).get("podIP")), None),

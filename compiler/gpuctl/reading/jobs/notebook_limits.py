@@ -59,10 +59,15 @@ def start_of(pod: Object) -> float | None:
     return seconds_of((pod.get("status") or {}).get("startTime"))
 
 
-def with_lifetime(status: Status, workload: Object | None, pods: Iterable[Object], keys: Records) -> Status:
-    """Return the status of a running notebook with a warning before the end of its lifetime."""
+def with_lifetime(
+    status: Status, workload: Object | None, pods: Iterable[Object], keys: Records, ahead: float = 0.0
+) -> Status:
+    """Return the status of a running notebook with a warning before the end of its lifetime.
+
+    :param ahead: seconds by which the API server's clock is ahead of this machine's.
+    """
     if workload is None or keys.max_lifetime not in annotations_of(workload) or status.phase != "running":
         return status
     starts = [start for pod in pods if (start := start_of(pod)) is not None]
-    warning = limits_of(workload, keys).lifetime_warning(max(starts), time.time()) if starts else ""
+    warning = limits_of(workload, keys).lifetime_warning(max(starts), time.time() + ahead) if starts else ""
     return status._replace(reason=status.reason or warning)

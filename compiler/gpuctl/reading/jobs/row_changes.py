@@ -57,7 +57,7 @@ def watch_rows(
             jobs = group_by_job(mains, (obj for key, obj in objects.items() if key.kind == "Pod"), keys)
             add_refusals(scope, jobs)
             add_prerequisites(scope, jobs, keys, None if selector else mains)
-            names = with_claimed_gpus(names, scope, jobs)
+            names = with_claimed_gpus(names, scope, jobs).by_clock_of(scope.session)
             news = changed_rows(rows_of_jobs(jobs, names, by_job=by_job, pods_only=pods_only), shown)
             if news or not shown:
                 yield news

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -40,12 +40,13 @@ def run_times(cron_job: Object, now: datetime | None = None) -> RunTimes:
 
 
 def schedule_status(
-    cron_job: Object, runs: list[Object], pods: Iterable[Object], keys: Records, refusal: str = ""
+    cron_job: Object, runs: list[Object], pods: Iterable[Object], keys: Records, refusal: str = "", ahead: float = 0.0
 ) -> Status:
     """Return the status of a scheduled training: that of its newest unfinished run, if there is one.
 
     :param runs: its runs, oldest first.
     :param refusal: why the pods of the run cannot be created; "" if they can.
+    :param ahead: seconds by which the API server's clock is ahead of this machine's.
     """
     if cron_job["metadata"].get("deletionTimestamp"):
         return job_status(cron_job, (), keys)
@@ -59,7 +60,7 @@ def schedule_status(
         if keys.paused in annotations_of(cron_job):
             return Status("Paused", "paused", say("{command} continues its schedule", command=JobHint("resume")))
         return Status("Suspended", "paused", say("spec.suspend is set, not by `gpuctl pause`"))
-    coming = run_times(cron_job).next
+    coming = run_times(cron_job, datetime.now(timezone.utc) + timedelta(seconds=ahead)).next
     said = [say("next run at {time}", time=coming)] if coming is not None else []
     if run is not None:
         said.append(say("run {name} {outcome}", name=run["metadata"]["name"], outcome=run_outcome(run)))

@@ -115,6 +115,7 @@ def list_jobs(reader: ReadContext, query: JobQuery, weighing: ReadContext | None
     else:
         jobs = read_jobs(reader.scope, reader.keys, selector)
     labels = job_rows.with_claimed_gpus(job_rows.platform_keys(reader.settings, reader.keys), reader.scope, jobs)
+    labels = labels.by_clock_of(reader.scope.session)
     rows = list(job_rows.rows_of_jobs(jobs, labels, by_job=query.by_job, pods_only=query.pods_only))
     if query.reasons:
         rows = list(_explained(weighing or reader, jobs, rows, query))
