@@ -208,6 +208,24 @@ def test_user_of_a_read_write_once_pod_claim_is_evicted() -> None:
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(1, "never"), (2, "fits")])
+def test_volumes_of_a_migrated_in_tree_plugin_count_toward_the_limit_of_its_driver(count: int, verdict: str) -> None:
+    """One volume exists, the other one is created for the first pod."""
+    csi_nodes = [{"name": "a", "drivers": [{"name": "ebs.csi.aws.com", "count": count, "topologyKeys": []}]}]
+    existing = volume_entry(
+        {
+            "metadata": {"name": "v"},
+            "spec": {"awsElasticBlockStore": {"volumeID": "aws://eu-1a/vol-1"}},
+            "status": {"phase": "Bound"},
+        }
+    )
+    claims = [claim("one", "late", volume="v", phase="Bound"), claim("two", "late")]
+    classes = [{**LATE_BINDING, "provisioner": "kubernetes.io/aws-ebs"}]
+    have: Object = {"claims": claims, "csi_nodes": csi_nodes, "volumes": [existing], "storage_classes": classes}
+    (found,) = fit_with_volumes(job_with_claims("one", "two"), nodes="a", **have)
+    assert found.verdict == verdict
+
+
+@pytest.mark.parametrize(("count", "verdict"), [(1, "never"), (2, "fits")])
 def test_unbound_claims_count_toward_attach_limits(count: int, verdict: str) -> None:
     csi_nodes = [{"name": "a", "drivers": [{"name": DRIVER, "count": count, "topologyKeys": []}]}]
     claims = [claim("one", "late"), claim("two", "late")]

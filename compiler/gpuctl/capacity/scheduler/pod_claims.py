@@ -9,7 +9,7 @@ from itertools import product
 from gpuctl.capacity.scheduler.scheduler_model import Volume
 from gpuctl.capacity.scheduler.volume_binding import is_binding_delayed, storage_class_of
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
-from gpuctl.capacity.snapshot.snapshot_entries import claim_entry
+from gpuctl.capacity.snapshot.snapshot_entries import MIGRATED_DRIVERS, claim_entry
 from gpuctl.objects.api_resources import Object
 
 _ZONES = tuple(
@@ -53,8 +53,7 @@ def single_pod_claims(names: Iterable[str], namespace: str, snapshot: Snapshot) 
 def csi_volumes(names: Iterable[str], namespace: str, snapshot: Snapshot) -> frozenset[Volume]:
     """Return the CSI volumes behind claims. A claim without a volume gets an invented handle.
 
-    Source: ``nodevolumelimits/csi.go``, getCSIDriverInfo, getCSIDriverInfoFromSC. Volumes of in-tree drivers that were
-    migrated to CSI are not counted.
+    Source: ``nodevolumelimits/csi.go``, getCSIDriverInfo, getCSIDriverInfoFromSC.
     """
     return frozenset(_attachable(names, namespace, snapshot))
 
@@ -68,8 +67,10 @@ def _attachable(names: Iterable[str], namespace: str, snapshot: Snapshot) -> Ite
                 yield volume["driver"], volume["handle"]
         elif claim is not None and is_binding_delayed(claim, snapshot):
             storage = storage_class_of(claim, snapshot)
-            if storage is not None and not storage["provisioner"].startswith("kubernetes.io/"):
-                yield storage["provisioner"], f"(claim) {namespace}/{name}"
+            provisioner = storage["provisioner"] if storage is not None else ""
+            driver = MIGRATED_DRIVERS.get(provisioner, provisioner)
+            if driver and not driver.startswith("kubernetes.io/"):
+                yield driver, f"(claim) {namespace}/{name}"
 
 
 def volume_terms(names: Iterable[str], namespace: str, snapshot: Snapshot) -> list[list[Object]]:

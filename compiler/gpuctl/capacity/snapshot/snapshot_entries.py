@@ -24,6 +24,19 @@ _CLASS = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _FILES = "Filesystem"
+_MIGRATED = {
+    "awsElasticBlockStore": ("kubernetes.io/aws-ebs", "ebs.csi.aws.com", "volumeID"),
+    "azureDisk": ("kubernetes.io/azure-disk", "disk.csi.azure.com", "diskURI"),
+    "cinder": ("kubernetes.io/cinder", "cinder.csi.openstack.org", "volumeID"),
+    "gcePersistentDisk": ("kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "pdName"),
+    "portworxVolume": ("kubernetes.io/portworx-volume", "pxd.portworx.com", "volumeID"),
+}
+"""Source of a volume -> its in-tree plugin, the CSI driver that replaces it, and the field that identifies the volume.
+
+Source: ``nodevolumelimits/utils.go``, isCSIMigrationOn; ``k8s.io/csi-translation-lib/plugins``.
+"""
+MIGRATED_DRIVERS = {plugin: driver for plugin, driver, _ in _MIGRATED.values()}
+"""In-tree plugin -> the CSI driver that replaces it."""
 _DEVICE_CLAIM = ("name", "resourceClaimName", "resourceClaimTemplateName")
 # Default grace period in seconds (pkg/apis/core/v1/defaults.go).
 _GRACE = 30
@@ -312,7 +325,11 @@ def volume_request(spec: Object) -> Object:
 def volume_entry(obj: Object) -> Object:
     required = ((obj["spec"].get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms")
     source = obj["spec"].get("csi") or {}
-    rest = {"nodeTerms": required, "driver": source.get("driver"), "handle": source.get("volumeHandle")}
+    driver, handle = source.get("driver"), source.get("volumeHandle")
+    for name, (_, replacement, field) in _MIGRATED.items():
+        if obj["spec"].get(name):
+            driver, handle = replacement, obj["spec"][name][field]
+    rest = {"nodeTerms": required, "driver": driver, "handle": handle}
     phase = (obj.get("status") or {}).get("phase")
     # Bound is the default; a bound volume is available to no other claim.
     return {**_labelled(obj), **without_empty({**rest, **({} if phase == "Bound" else _offered(obj, phase))})}
