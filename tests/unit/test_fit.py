@@ -786,6 +786,10 @@ def _ended(name: str, condition: str, **more: str) -> Object:
         ("{prep: any}", [_ended("prep", "Failed")], ""),
         ("[scan]", [_ended("scan-1", "Complete")], "it waits for scan"),
         ("[scan]", [_ended("scan-0", "Complete"), _ended("scan-1", "Complete")], ""),
+        ("[other]", [_ended("other-0", "Complete")], "it waits for other, unless all jobs of the sweep are there"),
+        ("[other]", [_ended("other-0", "Complete"), _ended("other-1", "Failed")], "it waits for other"),
+        ("[other]", [_ended("other", "Complete"), _ended("other-0", "Failed")], ""),
+        ("[other]", [_ended("other-x", "Complete")], "it waits for other"),
     ],
 )
 def test_fit_names_the_prerequisites_that_are_not_met(

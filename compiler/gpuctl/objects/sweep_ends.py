@@ -57,7 +57,7 @@ class SweepRecord(NamedTuple):
 
     def may_have(self, name: str, sweep: str) -> bool:
         """Return True unless a job has a number that the sweep no longer has."""
-        number = _number(name, sweep)
+        number = number_in_sweep(name, sweep)
         return number is None or number < self.size or not self.size
 
     def as_json(self) -> dict[str, Any]:
@@ -84,7 +84,9 @@ def read_record(value: object) -> SweepRecord:
 
 def updated_record(before: SweepRecord, ends: SweepEnds) -> SweepRecord:
     """Return the record of a sweep after its jobs were read. A job that runs again has not ended."""
-    outcomes = {number: ends.jobs[name] for name in ends.jobs if (number := _number(name, ends.sweep)) is not None}
+    outcomes = {
+        number: ends.jobs[name] for name in ends.jobs if (number := number_in_sweep(name, ends.sweep)) is not None
+    }
     if not outcomes:
         return before
     size = max(ends.size or before.size, max(outcomes) + 1)
@@ -97,7 +99,7 @@ def job_name(sweep: str, number: int) -> str:
     return f"{sweep}-{number}"
 
 
-def _number(name: str, sweep: str) -> int | None:
+def number_in_sweep(name: str, sweep: str) -> int | None:
     """Return the number of a job of a sweep; None for a name that another rule made."""
     text = name.removeprefix(f"{sweep}-")
     is_number = re.fullmatch(r"(?a)0|[1-9]\d{0,2}", text) is not None and job_name(sweep, int(text)) == name

@@ -30,7 +30,7 @@ from gpuctl.objects.api_resources import Key, key_of, labels_of
 from gpuctl.objects.label_names import AFTER, SWEEP
 from gpuctl.objects.prerequisites import as_released, is_met, outcome_of_all, prerequisites_of
 from gpuctl.objects.scheduled_jobs import with_runs
-from gpuctl.objects.sweep_ends import Outcome
+from gpuctl.objects.sweep_ends import Outcome, number_in_sweep
 from gpuctl.objects.workload_state import FAILURE_CONDITIONS
 from gpuctl.usecases.documents.change_options import DocumentOptions, InvalidOptions
 from gpuctl.usecases.documents.compiling import POOL_UNKNOWN, compiled
@@ -222,17 +222,32 @@ def _with_prerequisites(answers: Sequence[Fit], compilation: Compilation, snapsh
             sweeps.setdefault((obj["metadata"]["namespace"], labels_of(obj)[sweep]), []).append(labels_of(obj)["app"])
     waits: dict[Key, list[str]] = {}
     for obj in compilation.objects:
-        namespace = obj["metadata"].get("namespace", "")
+        namespace, left, perhaps = obj["metadata"].get("namespace", ""), [], []
         for name, condition in prerequisites_of(obj, after).items():
-            jobs = sweeps.get((namespace, name), [name])
-            if not is_met(condition, outcome_of_all([_outcome(namespace, job, snapshot) for job in jobs])):
-                waits.setdefault(key_of(obj), []).append(name)
+            named = sweeps.get((namespace, name), [name])
+            numbered = [] if (namespace, name) in sweeps else _numbered_jobs(namespace, name, snapshot)
+            outcome = outcome_of_all([_outcome(namespace, job, snapshot) for job in numbered or named])
+            if not is_met(condition, outcome):
+                left.append(name)
+            elif numbered:
+                perhaps.append(name)
+        texts: list[str] = [say("it waits for {names:few}", names=left)] if left else []
+        if perhaps:
+            # The snapshot does not have the number of a sweep's jobs.
+            texts.append(say("it waits for {names:few}, unless all jobs of the sweep are there", names=perhaps))
+        waits[key_of(obj)] = texts
     return [
-        replace(one, reason=clauses(say("it waits for {names:few}", names=waits[one.demand.key]), one.reason))
-        if one.demand.key in waits and not one.demand.owned
-        else one
+        one if one.demand.owned else replace(one, reason=clauses(*waits.get(one.demand.key, ()), one.reason))
         for one in answers
     ]
+
+
+def _numbered_jobs(namespace: str, name: str, snapshot: Snapshot) -> list[str]:
+    """Return the trainings of a snapshot that may be the jobs of a sweep; [] if a training has the name itself."""
+    places = [*snapshot.jobs_by_name, *snapshot.sets_by_name]
+    names = {job for place, job in places if place == namespace}
+    names |= {item["app"] for item in snapshot.finished if item["namespace"] == namespace and "app" in item}
+    return [] if name in names else sorted(job for job in names if number_in_sweep(job, name) is not None)
 
 
 def _outcome(namespace: str, name: str, snapshot: Snapshot) -> Outcome | None:
