@@ -35,6 +35,14 @@ def test_missing_controller_may_not_be_visible_yet() -> None:
     assert "try again" in (caught.value.hint or "")
 
 
+def test_pods_of_a_controller_that_gpuctl_does_not_know_are_named_with_it() -> None:
+    """They run on: neither is their controller gone, nor does Kubernetes delete them."""
+    pods = [pod(name, kind="DaemonSet", name="agent", controller=True) for name in "ab"]
+    with pytest.raises(NoSuchJob, match="pods of agent in n belong to DaemonSet/agent") as caught:
+        workload_of(Job(Identity("n", "agent", "inference"), None, pods))
+    assert caught.value.hint == "use the tool that created it"
+
+
 @pytest.mark.parametrize("kind", ["Job", "StatefulSet"])
 def test_id_is_the_same_before_the_main_object_is_visible(kind: str) -> None:
     """Watches of pods may be ahead of those of Jobs; after a deletion, pods remain for some time."""

@@ -29,6 +29,8 @@ from gpuctl.reading.jobs.job_objects import (
 )
 
 _FEW = 3
+_OWNERS_OF_PODS = ("Job", "ReplicaSet", "StatefulSet")
+"""Kinds of the objects that create the pods of main objects."""
 
 
 class JobNotFound(NoSuchJob):
@@ -219,6 +221,13 @@ def workload_of(job: Job) -> Object:
     if job.workload is not None:
         return job.workload
     whose = say("of {job} in {namespace}", job=job.identity.name, namespace=job.identity.namespace)
+    owners = {(owner["kind"], owner["name"]) for pod in job.pods if (owner := controller_of(pod)) is not None}
+    foreign = sorted(f"{kind}/{name}" for kind, name in owners if kind not in _OWNERS_OF_PODS)
+    if foreign:
+        raise NoSuchJob(
+            say("pods {whose} belong to {owners:few}, which gpuctl does not change", whose=whose, owners=foreign),
+            say("use the tool that created it"),
+        )
     if job.pods and all(map(is_controlled, job.pods)):
         # Pods and workloads are listed at different times. Kubernetes deletes the pods of a deleted workload.
         later = say("if you have just created it, try again; otherwise Kubernetes deletes the pods")
