@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuctl.api.job_detail_answers import JobResources
+from gpuctl.cli.commands.describe.job import _amounts
 from gpuctl.cli.commands.describe.sections import show_amounts
 from gpuctl.cli.output.table import Table, detail_lines, shorten, state_colour, table, width_of
 
@@ -23,6 +25,13 @@ ROWS = [
 def lines(**options: object) -> list[str]:
     """Return the lines of a table of ROWS."""
     return list(table(HEADERS, ROWS, **options))  # type: ignore[arg-type]
+
+
+def test_pods_without_requests_have_none_per_pod() -> None:
+    """An object of another tool."""
+    asked = JobResources(gpu=0, gpu_type=None, cpu=2, memory=None, memory_bytes=None)
+    assert _amounts(asked, several=True) == "2 cpu per pod"
+    assert _amounts(asked.model_copy(update={"cpu": None}), several=True) == ""
 
 
 def test_rest_is_not_rounded_to_the_whole(capsys: pytest.CaptureFixture[str]) -> None:

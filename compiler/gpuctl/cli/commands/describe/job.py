@@ -168,7 +168,8 @@ def _amounts(asked: JobResources, *, several: bool) -> str:
     gpus = f"{asked.gpu} x {asked.gpu_type}" if asked.gpu_type else str(asked.gpu)
     parts = [f"{gpus} GPU" if asked.gpu else "", f"{asked.cpu} cpu" if asked.cpu is not None else ""]
     parts.append(f"{asked.memory} memory" if asked.memory else "")
-    return ", ".join(part for part in parts if part) + (" per pod" if several else "")
+    text = ", ".join(part for part in parts if part)
+    return f"{text} per pod" if text and several else text
 
 
 def _runs(schedule: JobSchedule) -> list[list[str]]:
