@@ -23,7 +23,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from control_plane import ControlPlane
-from fault_tools.proxy import Proxy, Request, meanwhile, nth, on
+from fault_tools.proxy import Proxy, Request, hang, meanwhile, nth, on
 from gpuctl_server.access.tokens import read_tokens, write_tokens
 from support.cluster_tools import Place, inference, notebook, training
 from support.served import Served, serving
@@ -351,6 +351,30 @@ def test_pod_that_is_deleted_before_its_log_is_watched_has_ended(proxy: Proxy, p
         proxy.reset(on(nth(1, begins_to_follow), meanwhile(lambda: place.kubectl("delete", "pod", old))))
         with following(own, place, old) as socket:
             assert rest(socket) == (["old"], 1000, f"pod {old} is gone")
+
+
+def test_slow_kubelet_delays_only_the_followers_of_its_pods(proxy: Proxy, place: Place, tmp_path: Path) -> None:
+    """Past lines of another job are read while many followers wait for a node that does not answer."""
+    place.apply(training(job={"name": "sick"}), training(job={"name": "fine"}))
+    with (
+        serving(tmp_path, proxy.kubeconfig(tmp_path / "proxy.kubeconfig"), USERS) as own,
+        contextlib.ExitStack() as waits,
+    ):
+        [sick], [fine] = (running(own, place, name) for name in ("sick", "fine"))
+        for pod in (sick, fine):
+            place.plane.write_log(place.namespace, pod, "".join(f"{number}\n" for number in range(3000)))
+
+        def reads_past_lines(request: Request) -> bool:
+            return request.path.endswith(f"/pods/{sick}/log") and request.query.get("tailLines") == "5000"
+
+        proxy.reset(on(reads_past_lines, hang))
+        for _ in range(12):
+            waits.enter_context(following(own, place, "sick", tail=5000))
+        until(lambda: sum(reads_past_lines(item.request) for item in proxy.records) >= 4, "readings to hang")
+        with following(own, place, "fine", tail=5000) as socket:
+            assert int(next_lines(socket, 1)[0]) == 0
+        assert sum(reads_past_lines(item.request) for item in proxy.records) == 4
+        proxy.reset(None)
 
 
 def test_unresponsive_client_is_disconnected(plane: ControlPlane, place: Place, tmp_path: Path) -> None:

@@ -32,6 +32,9 @@ KEPT_LINES = 1000
 KEPT_BYTES = 4 * 1024 * 1024
 """Maximum size of these lines for all containers of a job, bytes."""
 _KEPT_ENDED = 32
+_READINGS = 4
+"""Maximum number of concurrent readings of past lines of a job: a slow kubelet, or slow clients, delay only its own
+followers."""
 _ON_THE_WAY = 8
 """Maximum number of batches in transit from the thread to the event loop."""
 _STEP = 0.01
@@ -117,6 +120,7 @@ class LogChannel:
         self.address = address
         self.users = 0
         self.primed = asyncio.Event()
+        self.readings = asyncio.Semaphore(_READINGS)
         self.recent: dict[bytes, RecentLines] = {}
         self.end: LogEnd | None = None
         self._ended = ended

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncGenerator
-from concurrent.futures import ThreadPoolExecutor
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.connection import Connection
@@ -22,8 +21,8 @@ from gpuctl_server.server_settings import ServerSettings
 _ENDING = Template("the service is shutting down; connect again")
 _SHUTDOWN = 1012
 """Code of the end of a log when the service stops."""
-_AT_ONCE = 8
-"""Maximum number of concurrent readings of past lines."""
+_AT_ONCE = 64
+"""Maximum number of concurrent readings of past lines. They wait for kubelets most of the time."""
 _ROUNDS = 5
 _TURN = 64
 _FAREWELL = 2.0
@@ -42,7 +41,7 @@ class LogHub:
         self._settings = settings
         self._slots = CountedSlots(settings.followers, settings.followers_each)
         self._channels: dict[LogAddress, LogChannel] = {}
-        self._executor = ThreadPoolExecutor(_AT_ONCE, "gpuctl-history")
+        self._readings = asyncio.Semaphore(_AT_ONCE)
         self.ending = False
 
     @property
@@ -86,7 +85,7 @@ class LogHub:
         try:
             await channel.primed.wait()
             if not channel.try_join(follower):
-                async with contextlib.aclosing(self._past(channel, follower)) as past:
+                async with channel.readings, contextlib.aclosing(self._past(channel, follower)) as past:
                     async for entry in past:
                         yield entry
             yield None
@@ -116,7 +115,6 @@ class LogHub:
         deadline = asyncio.get_running_loop().time() + _FAREWELL
         while self.followers and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.02)
-        self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def _past(self, channel: LogChannel, follower: LogSubscription) -> AsyncGenerator[LogEntry, None]:
         """Yield past lines up to the position where new lines continue."""
@@ -127,7 +125,7 @@ class LogHub:
             logs = {key: recent.log for key, recent in channel.recent.items() if not recent.gone}
             try:
                 history = PastLines(self._connection, logs, follower)
-                async with contextlib.aclosing(history.entries(self._executor)) as entries:
+                async with contextlib.aclosing(history.entries(self._readings)) as entries:
                     async for entry in entries:
                         follower.reached(entry)
                         if follower.wants(entry):

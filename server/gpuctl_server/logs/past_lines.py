@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import AsyncGenerator, Mapping
-from concurrent.futures import Executor
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextvars import copy_context
+from functools import partial
 
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
@@ -17,6 +18,7 @@ from gpuctl_server.logs.follower import LogSubscription
 from gpuctl_server.logs.log_entries import BEGINNING, AfterPosition, LogEntries, LogEntry, LogPosition
 
 _PORTION = 200
+_PORTION_BYTES = 64 * 1024
 _AHEAD = 4
 """Number of portions that are read ahead."""
 _PATIENCE = 30.0
@@ -42,13 +44,17 @@ class PastLines:
         self._room = threading.Semaphore(_AHEAD)
         self._abandoned = False
 
-    async def entries(self, executor: Executor) -> AsyncGenerator[LogEntry, None]:
+    async def entries(self, readings: asyncio.Semaphore) -> AsyncGenerator[LogEntry, None]:
         """Yield all lines, ordered by time.
 
+        :param readings: limits the number of threads; one that waits for a kubelet may outlive this reading.
         :raises ReaderTooSlow: the client did not receive them in time.
         :raises ClusterError: the lines cannot be read.
         """
-        work = self._loop.run_in_executor(executor, self._work)
+        await readings.acquire()
+        # The process may end while it waits for a kubelet.
+        work = (self._work, readings.release)
+        threading.Thread(target=copy_context().run, args=work, daemon=True, name="gpuctl-history").start()
         try:
             while (portion := await self._portions.get()) is not None:
                 if isinstance(portion, BaseException):
@@ -59,9 +65,8 @@ class PastLines:
         finally:
             self._abandoned = True
             self._room.release()
-            work.cancel()
 
-    def _work(self) -> None:
+    def _work(self, done: Callable[[], None]) -> None:
         session = Session(self._connection, threads=4)
         result: BaseException | None = None
         try:
@@ -72,6 +77,7 @@ class PastLines:
         finally:
             session.close()
         self._send(result)
+        self._call(done)
 
     def _read(self, session: Session) -> None:
         sources: dict[ContainerLog, tuple[LogEntries, AfterPosition]] = {}
@@ -82,14 +88,16 @@ class PastLines:
             source = ContainerLog(session, log.pod, log.container, self._wanted(position, log.container))
             sources[source] = (LogEntries(source), AfterPosition(position or BEGINNING))
         portion: list[LogEntry] = []
+        size = 0
         for source, lines in MergedLogs(session, list(sources)).batches():
             made, after = sources[source]
             for entry in made.of(lines):
                 if after.takes(entry):
                     portion.append(entry)
-                if len(portion) >= _PORTION:
+                    size += entry.size
+                if len(portion) >= _PORTION or size >= _PORTION_BYTES:
                     self._hand_over(portion)
-                    portion = []
+                    portion, size = [], 0
         self._hand_over(portion)
 
     def _wanted(self, position: LogPosition | None, container: str) -> LogOptions:
@@ -111,8 +119,12 @@ class PastLines:
         self._send(portion)
 
     def _send(self, message: list[LogEntry] | BaseException | None) -> None:
+        self._call(partial(self._portions.put_nowait, message))
+
+    def _call(self, function: Callable[[], None]) -> None:
+        # The loop is closed when the service has ended.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._portions.put_nowait, message)
+            self._loop.call_soon_threadsafe(function)
 
 
 def _stamp(nanoseconds: int) -> str:
