@@ -104,6 +104,11 @@ class _Pod:
         lingers = self.gone is not None and now > self.gone + _LINGER
         return self.is_over and (self.source is None or self.through or lingers)
 
+    @property
+    def is_forgettable(self) -> bool:
+        """Return True if it was deleted, its end was reported, and no more lines of it can come."""
+        return self.told and self.gone is not None and (self.source is None or self.through)
+
     def end(self) -> str:
         """Return how the pod ended, as a sentence."""
         name, status = self.object["metadata"]["name"], pod_status(self.object)
@@ -145,6 +150,7 @@ class LogFollower:
         self._known = {(source.pod["metadata"]["uid"], source.container): source for source in read}
         self._queue: queue.Queue[_Message] = queue.Queue(_BACKLOG)
         self._pods: dict[str, _Pod] = {}
+        self._has_pods = False
         self._tails: dict[ContainerLog, LogTail] = {}
         self._workload: Object | None = None
         # The uid of the followed run of a scheduled training.
@@ -242,6 +248,7 @@ class LogFollower:
             if uid not in self._first:
                 yield Notice(say("{pod} is new", pod=pod.object["metadata"]["name"]), uid=uid)
         self._pods |= deleted
+        self._has_pods = self._has_pods or bool(deleted)
         self._first = {}
 
     def _pod_event(self, event: Event) -> Iterator[Notice]:
@@ -255,8 +262,9 @@ class LogFollower:
         if pod is None:
             early = "Pod" in self._unlisted and has_log(event.object, container)
             pod = self._pods[uid] = _Pod(event.object, early)
-            if "Pod" not in self._unlisted and len(self._pods) > 1:
+            if "Pod" not in self._unlisted and self._has_pods:
                 yield Notice(say("{pod} is new", pod=name), uid=uid)
+            self._has_pods = True
         before = container_state(pod.object, container).get("restartCount") or 0
         pod.object = event.object
         if event.type == "DELETED":
@@ -291,10 +299,19 @@ class LogFollower:
         return now > self._absent + _GRACE
 
     def _ended_pods(self) -> Iterator[PodEnded]:
-        for uid, pod in self._pods.items():
+        for uid, pod in [*self._pods.items()]:
             if not pod.told and pod.is_through(time.monotonic()) and self._queue.empty():
                 pod.told = True
                 yield PodEnded(uid, pod.end(), pod.gone is not None)
+            if pod.is_forgettable and uid != self._only:
+                self._forget(uid, pod)
+
+    def _forget(self, uid: str, pod: _Pod) -> None:
+        """Forget a deleted pod: a job may have any number of them, one after another."""
+        del self._pods[uid]
+        if pod.source is not None:
+            self._tails.pop(pod.source, None)
+            self._known.pop((uid, pod.source.container), None)
 
     def _verdict(self) -> Iterator[Item]:
         """Yield how the job ended, and a problem for each pod that ended without a log."""
