@@ -52,6 +52,8 @@ _MARK_SEEN_EVERY = 10.0
 """Seconds after which ``last_seen`` is written although nothing has changed."""
 _CHECK_HOURS_EVERY = 2.0
 """Seconds between checks for hours and days that are due."""
+_CLOCK_TOLERANCE = 60.0
+"""Seconds by which the API server's clock may be set back without a message."""
 _MAX_PENDING_SNAPSHOTS = 288
 """Maximum number of snapshots (one day) kept in memory while the database is unavailable. Holdings are kept without a
 limit.
@@ -311,7 +313,10 @@ class Collector:
     def _take_snapshot(self, now: float) -> None:
         """Take a snapshot; also update the clock, the labels of workloads and the running hour."""
         try:
-            self._clock.compare()
+            behind = self._clock.compare()
+            if behind > _CLOCK_TOLERANCE:
+                text = "the API server's clock was set back: until it has caught up, all is dated to the latest time"
+                LOG.warning(text, extra={"seconds": round(behind)})
         except ClusterError as error:
             LOG.warning("the API server's clock cannot be read", extra={"problem": error.message})
         for facts in self._intervals.open_pods():

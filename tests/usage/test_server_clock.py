@@ -41,5 +41,7 @@ def test_step_of_the_local_clock_changes_nothing(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(time, "monotonic", lambda: 8.0)
     assert (clock.now(), clock.then(5.0)) == pytest.approx((1001.0, 998.0), abs=0.1)
     server[0] = 990.0
-    clock.compare()
+    assert clock.compare() == pytest.approx(11.0, abs=0.1)
     assert clock.now() == pytest.approx(1001.0, abs=0.1), "the clock never runs backwards"
+    monkeypatch.setattr(time, "monotonic", lambda: 20.0)
+    assert clock.now() == pytest.approx(1002.0, abs=0.1)

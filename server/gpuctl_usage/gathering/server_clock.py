@@ -21,13 +21,15 @@ class ServerClock:
         self._latest = 0.0
         self._lock = threading.Lock()
 
-    def compare(self) -> None:
-        """Read the API server's clock.
+    def compare(self) -> float:
+        """Read the API server's clock. Return the seconds for which :meth:`now` will stand still, as that clock was set
+        back; 0 usually.
 
         :raises ConnectionFailed: the API server did not respond.
         """
         # In this order: the local time is read after the request.
         self._offset = self._session.clock_ahead() + time.time() - time.monotonic()
+        return max(0.0, self._latest - time.monotonic() - self._offset)
 
     def now(self) -> float:
         """Return the time, seconds since 1970: the local one before the first :meth:`compare`."""
