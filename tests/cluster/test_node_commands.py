@@ -103,6 +103,11 @@ def test_empty_result_lists_existing_values(place: Place) -> None:
         in place.anywhere("get", "nodes", "--pool", "trainig-pool").err
     )
     assert "Nodes have A100-80G, Ascend910B" in place.anywhere("get", "nodes", "--gpu-type", "h100").err
+    for gpu_type in ("ascend910b", "huawei.com/ascend910b"):
+        other = place.anywhere("get", "nodes", "--pool", "training-pool", "--gpu-type", gpu_type)
+        assert other.err == "No node matches.\n", "npu-1 of another pool has it"
+    labelled = place.anywhere("get", "nodes", "-l", f"{TYPE}=A100-80G", "--gpu-type", "ascend910b").err
+    assert labelled == f"No node with the labels {TYPE}=A100-80G has the GPU type ascend910b. These have A100-80G.\n"
     assert "did you mean `npu-1`?" in place.anywhere("get", "nodes", "npu1", code=1).err
     assert "Invalid value for -l" in place.anywhere("get", "nodes", "-l", "!!", code=2).err
     assert place.anywhere("get", "nodes", "--gpu-type", "h100", "-o", "json").value == {"items": [], "total": 0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -114,14 +115,16 @@ def _nothing(wanted: NodeQuery, nodes: Sequence[NodeDetails | NodeItem]) -> str:
     """Return the message for an empty list, with values that would match some nodes."""
     if not nodes:
         return f"No nodes with the labels {wanted.selector}." if wanted.selector else "There are no nodes."
+    whose, these = (f" with the labels {wanted.selector}", "These") if wanted.selector else ("", "Nodes")
     known = {
         "pool": (wanted.pool, {node.pool for node in nodes}),
         "GPU type": (wanted.gpu_type, {node.gpu_type for node in nodes if node.gpu_type}),
     }
     for what, (value, there) in known.items():
-        if value is not None and value not in there:
-            said = f" Nodes have {', '.join(sorted(there))}." if there else ""
-            return f"No node has the {what} {value}.{said}"
+        # A GPU type may follow its vendor or the key of a label, and its case does not count.
+        if value is not None and re.split("[/=]", value)[-1].lower() not in {item.lower() for item in there}:
+            said = f" {these} have {', '.join(sorted(there))}." if there else ""
+            return f"No node{whose} has the {what} {value}.{said}"
     return "No node matches."
 
 
