@@ -40,3 +40,22 @@ def test_advised_deepspeed_command_has_no_warning(command: list[str]) -> None:
     words = advised[1].split()
     assert words[-1] in command
     assert warnings_about(words) == []
+
+
+@pytest.mark.parametrize("kind", ["inference", "training"])
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_server_without_gpus_is_told_how_many_it_needs(kind: str, nodes: int) -> None:
+    def warnings(gpus: int) -> list[str | None]:
+        text = (
+            f"kind: {kind}\nversion: v0.1\njob: {{name: demo}}\n"
+            f"resources: {{nodes: {nodes}, gpu: {gpus}, cpu: 64, memory: 512Gi}}\n"
+            "environment: {image: 'app:1', command: [vllm, serve, /models/m, --tensor-parallel-size=8, --node-rank=0]}\n"
+        )
+        found = gpuctl.compile(gpuctl.Source("demo.yaml", text), platform=PLATFORM).diagnostics
+        return [item.hint for item in found if item.code == "GPU503"]
+
+    (hint,) = warnings(0)
+    assert hint is not None
+    needed = re.match(r"set `resources\.gpu: (\d+)`", hint)
+    assert needed is not None
+    assert warnings(int(needed[1])) == []

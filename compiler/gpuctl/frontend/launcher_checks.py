@@ -179,6 +179,8 @@ def _parallelism(document: Document, model: Job, program: Program) -> Iterator[D
 
 def _split_of(total: int, gpus: int, nodes: int) -> Sentence:
     """Return how to give the GPUs of a replica to a server: all of a node to tensor, the nodes to pipeline parallel."""
+    if not gpus:
+        return say("set `resources.gpu: {total}`", total=-(-total // nodes))
     if total % gpus:
         return say("use tensor parallel {gpus} x pipeline parallel {nodes}", gpus=gpus, nodes=nodes)
     return say(
