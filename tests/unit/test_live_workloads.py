@@ -224,6 +224,9 @@ def test_lease_that_cannot_be_renewed_is_not_presumed_held(error: ClusterError, 
     """Another run may have taken it over, unless nobody can renew leases here."""
 
     class Unreachable:
+        def server_time(self) -> float:
+            return 0.0
+
         def replace(self, body: Any) -> Any:
             raise error
 
@@ -233,6 +236,23 @@ def test_lease_that_cannot_be_renewed_is_not_presumed_held(error: ClusterError, 
     held._held = {Key("Lease", "team", leases.NAMESPACE_LEASE): {"metadata": {}, "spec": {}}}
     held._renewed -= 60
     assert held.check() == reason
+
+
+def test_age_of_a_lease_does_not_depend_on_the_local_clock() -> None:
+    """The holder and this process may have different clocks; both use that of the API server."""
+    holder = {"holderIdentity": "carol@far#4711#1#machine", "acquireTime": "2001-09-09T00:46:40Z"}
+
+    class Held:
+        def get(self, key: Key) -> Any:
+            return {"metadata": {"uid": "u"}, "spec": holder}
+
+        def server_time(self) -> float:
+            return 1_000_000_000.0
+
+    session: Any = Held()
+    key = Key("Lease", "team", leases.NAMESPACE_LEASE)
+    with pytest.raises(leases.LeaseHeld, match=r"carol@far .* is applying in team, begun 1h ago"):
+        leases.Leases(session, Interrupts()).acquire([key], -1.0, lambda text: None)
 
 
 def test_namespaces_deleted_before_a_refusal_are_reported() -> None:

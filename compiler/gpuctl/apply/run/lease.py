@@ -151,13 +151,13 @@ class Leases:
                 self._try_take(key, lease)
                 continue
             if time.monotonic() > deadline:
-                since = age(lease["spec"].get("acquireTime"))
+                now = datetime.fromtimestamp(self._session.server_time(), timezone.utc)
                 raise LeaseHeld(
                     say(
                         "{holder} is applying {scope}, begun {time} ago",
                         holder=describe_holder(holder),
                         scope=_scope(key),
-                        time=since,
+                        time=age(lease["spec"].get("acquireTime"), now),
                     ),
                     say("wait until it is done, and run this again"),
                 )
@@ -193,7 +193,7 @@ class Leases:
             self._held[key] = taken
 
     def _body(self, key: Key) -> Object:
-        now = _now()
+        now = self._now()
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -210,6 +210,10 @@ class Leases:
             },
         }
 
+    def _now(self) -> str:
+        # By the API server's clock: another run, on another machine, says how long ago it was.
+        return format_timestamp(self._session.server_time(), "microseconds")
+
     def _renew(self) -> None:
         while self.lost is None and not self._stop.wait(_RENEWAL):
             with contextlib.suppress(ClusterError):
@@ -221,7 +225,7 @@ class Leases:
                 return
             begun = time.monotonic()
             for key, lease in list(self._held.items()):
-                body = {**lease, "spec": {**lease["spec"], "renewTime": _now()}}
+                body = {**lease, "spec": {**lease["spec"], "renewTime": self._now()}}
                 try:
                     self._held[key] = self._session.replace(body)
                 except ApiError as error:
@@ -283,10 +287,6 @@ def _holder(lease: Object) -> str:
 def _is_same_hold(one: Object, two: Object) -> bool:
     """Return True if both leases were acquired by the same run: two runs in one process have the same identity."""
     return _holder(one) == _holder(two) and one["spec"].get("acquireTime") == two["spec"].get("acquireTime")
-
-
-def _now() -> str:
-    return format_timestamp(datetime.now(timezone.utc), "microseconds")
 
 
 @contextlib.contextmanager
