@@ -23,7 +23,7 @@ def show_step(step: Step) -> None:
     """Print the line of a finished step."""
     if not printer.is_shown(step):
         return
-    # A closed pipe (`| head`) must not stop a plan half way; the exit code reports it.
+    # A closed pipe (`| head`) or a full disk must not stop a plan half way. The exit code is that of the plan.
     with contextlib.suppress(OSError, ValueError):
         click.echo(printer.result_line(step, coloured=is_coloured()))
 
