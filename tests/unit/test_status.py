@@ -249,3 +249,19 @@ def test_warning_before_the_end_of_a_notebook_follows_the_clock_of_the_api_serve
     assert job.status(KEYS) == Status("Running", "running")
     assert "it is paused in " in job.status(KEYS, ahead=9.5 * 3600).reason
     assert "its lifetime has ended" in job.status(KEYS, ahead=11 * 3600).reason
+
+
+@pytest.mark.parametrize(
+    ("reported", "word"),
+    [({}, "Pending"), ({"ready": 1}, "Partially Running"), ({"ready": 1, "succeeded": 1}, "Running")],
+)
+def test_job_that_another_controller_runs_has_the_status_that_it_reports(reported: Object, word: str) -> None:
+    """MultiKueue runs it in another cluster: no pod is here."""
+    obj = workload("Job")
+    obj["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    obj["status"] = reported
+    up = sum(reported.values())
+    reason = f"kueue.x-k8s.io/multikueue runs it: {up} of 2 pods are ready"
+    assert job_status(obj, [], KEYS) == Status(word, "running" if up else "pending", reason)
+    obj["spec"]["managedBy"] = "kubernetes.io/job-controller"
+    assert job_status(obj, [], KEYS).reason == "its pods are not created yet"

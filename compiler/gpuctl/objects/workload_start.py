@@ -24,7 +24,7 @@ def is_up(obj: Object) -> bool:
     if end_state(obj) or spec.get("suspend") or is_scheduled(obj):
         return True
     if obj["kind"] == "Job":
-        return int(status.get("ready") or 0) + int(status.get("succeeded") or 0) >= pods_to_start(obj)
+        return pods_up(obj) >= pods_to_start(obj)
     if obj["kind"] == "JobSet":
         replicated = status.get("replicatedJobsStatus") or []
         return bool(replicated) and all(item.get("ready") or item.get("succeeded") for item in replicated)
@@ -34,6 +34,12 @@ def is_up(obj: Object) -> bool:
     # Ready pods may be of the former revision; `kubectl rollout status` waits for them to go, too.
     is_rolled = updated >= max(wanted, int(status.get("replicas") or 0))
     return current and is_rolled and int(status.get("readyReplicas") or 0) >= wanted
+
+
+def pods_up(job: Object) -> int:
+    """Return the number of pods of a Job that are ready or have succeeded, by its status."""
+    status = job.get("status") or {}
+    return int(status.get("ready") or 0) + int(status.get("succeeded") or 0)
 
 
 def not_started(workload: Object) -> Object:

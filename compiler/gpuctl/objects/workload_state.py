@@ -23,6 +23,17 @@ _END_CONDITIONS = {
 }
 
 
+_BUILT_IN_CONTROLLERS = ("kubernetes.io/job-controller", "jobset.sigs.k8s.io/jobset-controller")
+
+
+def other_controller(workload: Object) -> str:
+    """Return the controller that runs a Job or JobSet in place of the built-in one (`spec.managedBy`), such as
+    MultiKueue in another cluster; "" without one.
+    """
+    name = str((workload.get("spec") or {}).get("managedBy") or "")
+    return "" if name in _BUILT_IN_CONTROLLERS else name
+
+
 def find_condition(obj: Object, kind: str) -> Object:
     """Return the condition of a type, whatever its status; empty if it is not set."""
     conditions = (obj.get("status") or {}).get("conditions") or []

@@ -18,8 +18,8 @@ from gpuctl.objects.label_names import SWEEP_VALUES, sweep_values
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates, replicas
 from gpuctl.objects.role_jobs import has_several_roles, missing_of_roles, pools_of
-from gpuctl.objects.workload_start import not_started
-from gpuctl.objects.workload_state import has_ended
+from gpuctl.objects.workload_start import not_started, pods_up
+from gpuctl.objects.workload_state import has_ended, other_controller
 from gpuctl.reading.jobs.job_objects import (
     Identity,
     Job,
@@ -303,7 +303,11 @@ def rows_of_jobs(
 
 
 def _ready(job: Job) -> int:
-    """Return the number of ready pods; for a training, plus those that have succeeded."""
+    """Return the number of ready pods; for a training, plus those that have succeeded. Pods in another cluster count by
+    the status of the job.
+    """
+    if not job.pods and job.active is not None and other_controller(job.active):
+        return pods_up(job.active)
     through = sum(pod_status(pod).phase == "succeeded" for pod in job.pods)
     return sum(map(is_ready, job.pods)) + (through if job.active and job.active["kind"] in ("Job", "JobSet") else 0)
 

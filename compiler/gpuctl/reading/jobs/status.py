@@ -23,6 +23,7 @@ from gpuctl.objects.pod_specs import containers_of, sidecars_of
 from gpuctl.objects.pod_templates import pods_left, replicas
 from gpuctl.objects.prerequisites import Prerequisite, is_waiting, prerequisites_of
 from gpuctl.objects.queueing import is_gated, is_held, is_queued, queue_of
+from gpuctl.objects.workload_start import pods_up
 from gpuctl.objects.workload_state import (
     condition,
     end_state,
@@ -30,6 +31,7 @@ from gpuctl.objects.workload_state import (
     find_condition,
     gets_requests,
     has_ended,
+    other_controller,
 )
 
 # Messages of Kubernetes have at most 1,024 characters, except those that list many objects.
@@ -318,7 +320,15 @@ def nodes_at_work(pods: Iterable[Object]) -> int:
 
 
 def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
-    wanted = max(1, replicas(workload))
+    wanted, controller = max(1, replicas(workload)), other_controller(workload)
+    if controller and not pods:
+        up = pods_up(workload)
+        word, phase = ("Running" if up >= wanted else "Partially Running", _RUNNING) if up else ("Pending", _PENDING)
+        return Status(
+            word,
+            phase,
+            say("{controller} runs it: {up} of {pods} pods are ready", controller=controller, up=up, pods=wanted),
+        )
     phases = [_before_deletion(pod).phase for pod in pods]
     up = nodes_at_work(pods) if workload["kind"] in TRAININGS else sum(map(is_ready, pods))
     if workload["kind"] == "LeaderWorkerSet" and not any(is_ready(pod) and gets_requests(pod) for pod in pods):

@@ -18,7 +18,7 @@ from gpuctl.objects.pod_templates import pods_to_start
 from gpuctl.objects.prerequisites import Prerequisite, is_waiting
 from gpuctl.objects.scheduled_jobs import is_part_of_job
 from gpuctl.objects.workload_start import has_started, is_up
-from gpuctl.objects.workload_state import end_state, has_ended
+from gpuctl.objects.workload_state import end_state, has_ended, other_controller
 from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job
 from gpuctl.reading.jobs.job_objects import (
     Identity,
@@ -390,7 +390,7 @@ def _has_reached(condition: str, workload: Object, job: Job, keys: Records) -> b
     wanted = pods_to_start(workload)
     if condition == "done" or wanted == 0 or (workload.get("spec") or {}).get("suspend"):
         return False
-    if condition == "ready":
+    if condition == "ready" or other_controller(workload):
         return is_up(workload)
     current = [pod for pod in job.pods if not pod["metadata"].get("deletionTimestamp")]
     return sum(pod_status(pod).phase in ("running", "succeeded") for pod in current) >= wanted

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import rough_duration
-from gpuctl.objects.workload_state import find_condition, has_ended
+from gpuctl.objects.workload_state import find_condition, has_ended, other_controller
 from gpuctl.reading.jobs.events_of_jobs import event_time
 from gpuctl.reading.jobs.status import job_status, one_line, pod_status
 from gpuctl.reading.why.event_proofs import event_proof, is_outdated, known_proofs, object_title
@@ -28,7 +28,7 @@ def starting(evidence: Evidence) -> Finding | None:
     workload, pods = evidence.job.workload, evidence.pods
     if not pods:
         age = None if workload is None else evidence.seconds_since(workload["metadata"].get("creationTimestamp"))
-        if age is None or age > YOUNG or _is_managed_elsewhere(evidence):
+        if age is None or age > YOUNG or other_controller(evidence.job.workload or {}):
             return None
         message = say(
             "it was created {duration} ago; its controller has not created its pods yet", duration=rough_duration(age)
@@ -151,12 +151,12 @@ def unknown(evidence: Evidence) -> Finding:
             duration=age,
         )
         return Finding("unknown", message, numbers, fix, told)
-    if not pods and workload is not None and _is_managed_elsewhere(evidence):
-        who = workload["spec"]["managedBy"]
-        message = say(
-            "the controller {name} has to create its pods (spec.managedBy), and it has created none", name=who
-        )
+    who = other_controller(workload) if workload is not None else ""
+    if not pods and workload is not None and who:
         spec = Proof("spec", object_title(workload), f"managedBy: {who}")
+        message = say(
+            "the controller {name} has to create its pods (spec.managedBy), and reports none that is ready", name=who
+        )
         return Finding(
             "unknown", message, {**numbers, "managedBy": who}, say("does {name} run?", name=who), (spec, *told)
         )
@@ -190,11 +190,6 @@ def unknown(evidence: Evidence) -> Finding:
 def _is_silent(pod: Object) -> bool:
     """Return True if the scheduler has not written to a pod."""
     return not find_condition(pod, "PodScheduled")
-
-
-def _is_managed_elsewhere(evidence: Evidence) -> bool:
-    spec = (evidence.job.workload or {}).get("spec") or {}
-    return spec.get("managedBy") not in (None, "", "kubernetes.io/job-controller")
 
 
 def _told(evidence: Evidence) -> Iterator[Proof]:
