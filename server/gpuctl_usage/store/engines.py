@@ -51,7 +51,7 @@ def _describe(name: str, error: BaseException | None) -> str:
         "changed while reading": "changed while it was read; try again",
         "unable to open": "cannot be opened; its directory must exist and be writable",
         "is locked": f"was locked by another process for {LOCK_TIMEOUT:g} s; stop that process, or try again",
-        "disk is full": "cannot grow: the disk is full",
+        "disk is full": "cannot grow: the disk is full; free some space on it",
     }
     for sign, meaning in known.items():
         if sign in text:
