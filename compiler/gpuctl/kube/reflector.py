@@ -187,7 +187,7 @@ class Reflector:
                 self._emit(Event("DELETED", watched.kind, obj, watched))
             self._emit(Event("LISTED", watched.kind, {}, watched))
             followed.known.clear()
-        followed.version, followed.listed = "", False
+        followed.version, followed.listed, followed.interruption = "", False, None
         return True
 
     def _list(self, followed: _FollowedList) -> None:
