@@ -203,8 +203,8 @@ def parse_range(options: TimeOptions, cluster: str = "", namespace: str | None =
         length = parse_duration(last or "24h")
         if not length:
             raise click.UsageError(f"--last must be a duration such as 24h or 7d, got `{last}`.")
-        # With the current hour the range has the requested length.
-        since = -(-until // HOUR) * HOUR - max(HOUR, length)
+        # With the current hour the range has the requested length, in whole hours.
+        since = (-(-until // HOUR) - -(-length // HOUR)) * HOUR
     if since >= until:
         raise click.UsageError("--from must be before --to, and before now.")
     return UsageRange(since, until, tz, cluster, namespace or "")
