@@ -265,6 +265,7 @@ def test_gpu_types(place: Place) -> None:
         ("a100-80g", "8", "1", "7", "1", "training-pool"),
     ]
     assert column(place.anywhere("get", "gpu-types", "ascend910b", "-o", "wide").out, "VENDOR") == ["ascend"]
+    assert "there are A100-80G, Ascend910B, Tesla-T4" in place.anywhere("get", "gpu-types", "h100", code=1).err
 
 
 # Changing labels ------------------------------------------------------------------------------------------

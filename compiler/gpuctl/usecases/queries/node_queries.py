@@ -225,6 +225,7 @@ def list_gpu_types(reader: ReadContext, names: Sequence[str] = ()) -> Sequence[G
         found = inventory.read_inventory(reader.scope, reader.keys, gpus=reader.settings.gpu_resources)
         nodes = read_nodes(found.nodes, found.pods, reader.keys, gpus, found.devices)
         types = gpu_types(nodes, gpus)
-    wanted = [name.casefold() for name in names]
-    check_names("GPU type", wanted, [item.name.casefold() for item in types])
+    by_name = {item.name.casefold(): item.name for item in types}
+    check_names("GPU type", [by_name.get(name.casefold(), name) for name in names], [item.name for item in types])
+    wanted = {name.casefold() for name in names}
     return [item for item in types if not wanted or item.name.casefold() in wanted]
