@@ -84,6 +84,7 @@ def test_unchanged_apply_adds_no_revision(place: Place) -> None:
     place.apply(training(), flags=("--dry-run=server",))
     assert place.api.snapshot(place.namespace).keys() == before.keys()
     assert len(revisions(place)) == 1
+    assert "there is 1\n" in place.gpuctl("history", "train", "--revision", "9", code=1).err
 
 
 def test_history_keeps_ten_revisions(place: Place) -> None:

@@ -68,7 +68,7 @@ class DocumentHistory:
                 name=self.name,
                 namespace=self.namespace,
             ),
-            say("there are {names}", names=kept),
+            say("there {number:is/are} {names}", number=len(kept), names=kept),
         )
 
 
