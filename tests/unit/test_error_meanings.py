@@ -22,6 +22,7 @@ INTERNAL_EXCEPTIONS = {
     "InvalidEntry": "becomes a problem of the recovery",
     "ExecAbandoned": "becomes the failure of a checkpoint",
     "InvalidLedger": "becomes a rejection of the service that sent it",
+    "NotYaml": "becomes a ConfigurationError, or an empty value",
     "NotUnderstood": "becomes a script without commands, or an Unreadable",
     "NotConnected": "becomes a failed connection",
     "NotAFile": "becomes a diagnostic",

@@ -137,6 +137,13 @@ def test_apply_of_too_many_gpus_is_refused(document: str, there: list[Object], p
     assert Cluster({"maxGpuPerJob": 4}, there, platform).apply(document) == []
 
 
+@pytest.mark.parametrize("text", ["nodes: 2024-13-45", "quota: {maxGpuPerJob: true, maxJobs: true}"])
+def test_damaged_definition_limits_nothing(text: str) -> None:
+    cluster = Cluster({}, live(training(name="other")))
+    cluster.pool["data"]["pool.yaml"] = text
+    assert cluster.apply(training(4)) == []
+
+
 def test_scale_to_too_many_gpus_is_refused() -> None:
     """Also of a paused training, which has no pods."""
     document = training(2, nodes="{min: 1, max: 4}")

@@ -351,7 +351,15 @@ def test_pools_come_from_definitions_and_labels() -> None:
 
 
 def test_damaged_pool_definition_is_still_listed() -> None:
-    for text in ("{", "[]", "nodes: 3", "quota: x", "quota: {maxJobs: many, maxGpuPerJob: 1.5}"):
+    broken = ("{", "nodes: 2024-13-45", "nodes: " + "[" * 3000, "nodes: !!int ''", "nodes: !!timestamp x")
+    for text in (
+        *broken,
+        "[]",
+        "nodes: 3",
+        "quota: x",
+        "quota: {maxJobs: many, maxGpuPerJob: 1.5}",
+        "quota: {maxJobs: on}",
+    ):
         (found, _) = read_pools(Inventory([], [], [definition("p", text)]), SETTINGS, KEYS)
         assert (found.name, found.missing, found.quota.max_jobs, found.status) == ("p", (), None, "empty")
 
@@ -382,8 +390,9 @@ def test_with_nodes_keeps_the_rest_of_the_definition() -> None:
     assert set(changed["metadata"]["annotations"]) == {"runwhere.ai/description", KEYS.hash, KEYS.lowered_by}
     assert (changed["metadata"]["labels"], changed["metadata"]["resourceVersion"]) == ({POOL: "p"}, "7")
     assert with_nodes(live, {"a": "other"}, {"c"}, KEYS) is None, "the entry of a node stays"
-    with pytest.raises(ClusterError, match="damaged"):
-        with_nodes(definition("p", "{"), {"a": ""}, set(), KEYS)
+    for text in ("{", "nodes: 2024-13-45", "nodes: [a]"):
+        with pytest.raises(ClusterError, match="damaged"):
+            with_nodes(definition("p", text), {"a": ""}, set(), KEYS)
 
 
 # Quotas ---------------------------------------------------------------------------------------------------

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-import yaml
-
 from gpuctl.acts.node_labels import (
     NodeChange,
     NodeChangeReport,
@@ -29,7 +27,7 @@ from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key, Object, annotations_of, labels_of
-from gpuctl.objects.companion_names import DATA_KEY, config_map_name, pool_of
+from gpuctl.objects.companion_names import DATA_KEY, config_map_name, pool_definition, pool_of
 from gpuctl.objects.embedded_document import document_of, document_text
 from gpuctl.objects.ownership_metadata import PART_OF, Records, records, stamp
 
@@ -168,15 +166,9 @@ def with_nodes(live: Object, joined: Mapping[str, str], left: set[str], keys: Re
     :param joined: the nodes that have joined, and their GPU types; an entry that exists already stays.
     :raises ClusterError: the ConfigMap is damaged.
     """
-    try:
-        definition = yaml.safe_load(live["data"][DATA_KEY])
-    except yaml.YAMLError:
-        definition = None
-    if not isinstance(definition, dict):
-        raise ClusterError(say("it is damaged"), say("apply the pool's document again"))
-    before = definition.get("nodes") or {}
-    nodes = _nodes(before, joined, left)
-    if nodes == before:
+    definition = pool_definition(live)
+    nodes = _nodes(definition, joined, left)
+    if nodes == (definition.get("nodes") or {}):
         return None
     held = applied_fields(live, MANAGER).get("f:metadata") or {}
     labels = _held(labels_of(live), held.get("f:labels"))
@@ -185,10 +177,8 @@ def with_nodes(live: Object, joined: Mapping[str, str], left: set[str], keys: Re
     for name in (keys.hash, keys.lowered_by):
         annotations.pop(name, None)
     if annotations.pop(keys.document, None) is not None:
-        document = document_of(live, keys.document)
-        if document is None:
-            raise ClusterError(say("it is damaged"), say("apply the pool's document again"))
-        document["nodes"] = _nodes(document.get("nodes") or {}, joined, left)
+        document = document_of(live, keys.document) or {}
+        document["nodes"] = _nodes(document, joined, left)
         text = document_text(document, annotations)
         if text is not None:
             annotations[keys.document] = text
@@ -201,7 +191,10 @@ def with_nodes(live: Object, joined: Mapping[str, str], left: set[str], keys: Re
     return result
 
 
-def _nodes(nodes: Mapping[str, Any], joined: Mapping[str, str], left: set[str]) -> dict[str, Any]:
+def _nodes(document: Mapping[str, Any], joined: Mapping[str, str], left: set[str]) -> dict[str, Any]:
+    nodes = document.get("nodes") or {}
+    if not document or not isinstance(nodes, dict):
+        raise ClusterError(say("it is damaged"), say("apply the pool's document again"))
     result = {name: entry for name, entry in nodes.items() if name not in left}
     for name, gpu_type in joined.items():
         result.setdefault(name, {"gpu-type": gpu_type})

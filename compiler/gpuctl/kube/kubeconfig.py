@@ -8,8 +8,6 @@ another server.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -17,12 +15,12 @@ from typing import Any, NamedTuple
 from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.language.display_text import visible
 from gpuctl.language.names import is_dns_label
+from gpuctl.objects.yaml_text import NotYaml, parse_yaml
 
 Entry = dict[str, Any]
 
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _LARGEST = 8 * 1024 * 1024
-_DEEPEST = 100
 _TYPES: dict[type, str] = {str: "text", bool: "true or false", dict: "a mapping", list: "a list"}
 _FIELDS: dict[str, dict[str, type]] = {
     "cluster": {
@@ -150,14 +148,14 @@ def _read(name: str) -> Entry:
             data = stream.read(_LARGEST + 1)
         if len(data) > _LARGEST:
             raise ConfigurationError(f"the kubeconfig {name} is larger than {_LARGEST // 2**20} MiB", _ANOTHER)
-        value = _parsed(data.decode("utf-8"))
+        value = parse_yaml(data.decode("utf-8"))
     except OSError as error:
         raise ConfigurationError(
             f"the kubeconfig {name} cannot be read: {(error.strerror or str(error)).lower()}", _ANOTHER
         ) from None
     except UnicodeDecodeError:
         raise ConfigurationError(f"the kubeconfig {name} is not text in UTF-8", _ANOTHER) from None
-    except _NotYaml as error:
+    except NotYaml as error:
         raise ConfigurationError(f"the kubeconfig {name} is not YAML{error}", _LOOK) from None
     if value is None:
         return {}
@@ -166,48 +164,6 @@ def _read(name: str) -> Entry:
     current = value.get("current-context")
     _expect(name, "current-context", "" if current is None else current, str)
     return value
-
-
-class _NotYaml(Exception):
-    """The text is not YAML. Its argument is the position for the message, "" if unknown."""
-
-
-def _parsed(text: str) -> Any:
-    """Parse JSON or YAML. JSON is tried first: most generated files are JSON, which parses in a fraction of the time.
-
-    :raises _NotYaml: the text is neither.
-    """
-    with contextlib.suppress(ValueError, RecursionError):
-        return json.loads(text)
-    import yaml
-
-    try:
-        return _of_yaml(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
-        raise _NotYaml(where) from None
-
-
-def parsed_or_none(text: str) -> Any:
-    """Parse JSON or YAML; return None if the text is neither."""
-    try:
-        return _parsed(text)
-    except _NotYaml:
-        return None
-
-
-def _of_yaml(text: str) -> Any:
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    depth = 0
-    # PyYAML's composer recurses once per level; a deeply nested document would overflow the stack and crash Python.
-    for event in yaml.parse(text, loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST:
-            raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=event.start_mark)  # type: ignore[arg-type]
-    return yaml.load(text, loader)  # noqa: S506 - both loaders are safe ones
 
 
 def _merged(contents: Iterable[tuple[str, Entry]], part: str) -> dict[str, KubeconfigEntry]:

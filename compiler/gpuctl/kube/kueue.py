@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuctl.kube.api_errors import ApiError, if_allowed
-from gpuctl.kube.kubeconfig import parsed_or_none
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Object, Resource, labels_of
 from gpuctl.objects.queueing import is_gated, owner_of_workload
 from gpuctl.objects.workload_state import condition
+from gpuctl.objects.yaml_text import parsed_or_none
 
 _GROUP = "kueue.x-k8s.io"
 _CONFIGURATION = Key("ConfigMap", "kueue-system", "kueue-manager-config")

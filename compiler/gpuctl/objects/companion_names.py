@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.hashed_names import CLAIMS, HOSTFILE, hashed_name, without_suffix
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.yaml_text import parsed_or_none
 
 MAIN_PORT = "main"
 """Name of the first port of a job's Service."""
@@ -84,3 +86,18 @@ def pool_of(obj: Object, keys: Records) -> str | None:
     """Return the pool that an object defines; None for every other object."""
     is_definition = obj["kind"] == "ConfigMap" and DATA_KEY in (obj.get("data") or {})
     return labels_of(obj).get(keys.pool) if is_definition else None
+
+
+def pool_definition(config_map: Object) -> dict[str, Any]:
+    """Return the pool's document in a ConfigMap; {} if it is damaged: any user of the ConfigMap may have written it."""
+    definition = parsed_or_none(str((config_map.get("data") or {}).get(DATA_KEY) or ""))
+    return definition if isinstance(definition, dict) else {}
+
+
+def pool_limits(definition: dict[str, Any]) -> dict[str, int]:
+    """Return the limits in a pool's document: ``maxJobs``, ``maxGpuPerJob``. A value that is not a number limits
+    nothing.
+    """
+    quota = definition.get("quota")
+    stated = quota if isinstance(quota, dict) else {}
+    return {key: value for key, value in stated.items() if isinstance(value, int) and not isinstance(value, bool)}

@@ -19,7 +19,7 @@ from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
-from gpuctl.objects.companion_names import DATA_KEY, pool_of
+from gpuctl.objects.companion_names import pool_definition, pool_of
 from gpuctl.objects.ownership_metadata import Records, job_title
 from gpuctl.objects.role_jobs import pools_of
 from gpuctl.objects.workload_state import has_ended
@@ -88,14 +88,7 @@ def pool_leave_steps(session: Session, pool: str, keys: Records) -> list[Step]:
 
 def nodes_of(definition_map: Object) -> list[Key]:
     """Return the nodes in a pool's definition in the cluster."""
-    # Imported here: commands that only read do not load YAML.
-    import yaml
-
-    try:
-        definition = yaml.safe_load(definition_map["data"][DATA_KEY])
-    except yaml.YAMLError:
-        return []
-    named = definition.get("nodes") if isinstance(definition, dict) else None
+    named = pool_definition(definition_map).get("nodes")
     return [Key("Node", "", str(name)) for name in named] if isinstance(named, dict) else []
 
 

@@ -7,9 +7,7 @@ counts with its maximum, a scheduled training with one run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
-
-import yaml
+from typing import NamedTuple
 
 from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.claim_charges import ClaimCharges
@@ -33,7 +31,7 @@ from gpuctl.objects.api_resources import (
     labels_of,
 )
 from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
-from gpuctl.objects.companion_names import DATA_KEY, config_map_name
+from gpuctl.objects.companion_names import config_map_name, pool_definition, pool_limits
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates, with_replicas
 from gpuctl.objects.queueing import is_paused
@@ -71,11 +69,11 @@ def check_pool_limits(
             pools.setdefault(pool, []).append(change)
     errors: list[str] = []
     for pool, changes in sorted(pools.items()):
-        quota = _quota_of(session, steps, pool)
-        per_job, most = quota.get("maxGpuPerJob"), quota.get("maxJobs")
-        if isinstance(per_job, int):
+        limits = _limits_of(session, steps, pool)
+        per_job, most = limits.get("maxGpuPerJob"), limits.get("maxJobs")
+        if per_job is not None:
             errors += _oversized(changes, pool, per_job, claims, request)
-        if isinstance(most, int):
+        if most is not None:
             errors += _too_many(session, steps, changes, pool, most, keys)
     return errors
 
@@ -142,16 +140,11 @@ def _keys_of(step: Step) -> Iterator[Key]:
         yield key_of(step.live)
 
 
-def _quota_of(session: Session, steps: Iterable[Step], pool: str) -> dict[str, Any]:
+def _limits_of(session: Session, steps: Iterable[Step], pool: str) -> dict[str, int]:
     key = Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(pool))
     planned = next((step.desired for step in steps if step.key == key and step.method == "apply"), None)
-    definition = planned or if_allowed(lambda: session.get(key), None)
-    try:
-        document = yaml.safe_load(((definition or {}).get("data") or {}).get(DATA_KEY) or "")
-    except yaml.YAMLError:
-        return {}
-    quota = document.get("quota") if isinstance(document, dict) else None
-    return quota if isinstance(quota, dict) else {}
+    config_map = planned or if_allowed(lambda: session.get(key), None)
+    return pool_limits(pool_definition(config_map or {}))
 
 
 def _oversized(

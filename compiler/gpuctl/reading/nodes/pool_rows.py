@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.sentences import Template, say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, annotations_of
-from gpuctl.objects.companion_names import DATA_KEY, pool_of
+from gpuctl.objects.companion_names import pool_definition, pool_limits, pool_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import has_ended
 from gpuctl.reading.nodes.inventory import Inventory
@@ -129,17 +129,6 @@ def waiting_pods(pods: Iterable[Object] | None, keys: Records, gpus: PlatformGpu
     return sorted((item for item in found if item.kind), key=lambda item: (item.namespace, item.name, item.pod))
 
 
-def definition_of(definition_map: Object) -> dict[str, Any]:
-    """Return the pool's document in a ConfigMap; {} if it is not valid YAML."""
-    import yaml
-
-    try:
-        document = yaml.safe_load(definition_map["data"][DATA_KEY])
-    except yaml.YAMLError:
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
 def _pool(
     name: str,
     nodes: list[NodeDetails],
@@ -147,11 +136,8 @@ def _pool(
     waiting: list[PodOnNode] | None,
     settings: Settings,
 ) -> PoolState:
-    definition = definition_of(definition_map) if definition_map is not None else {}
-    quota, named = definition.get("quota"), definition.get("nodes")
-    stated = quota if isinstance(quota, dict) else {}
-    # As in `apply`, a value that is not a number limits nothing: any user of the ConfigMap may have written it.
-    limits = {key: value for key, value in stated.items() if isinstance(value, int)}
+    definition = pool_definition(definition_map or {})
+    limits, named = pool_limits(definition), definition.get("nodes")
     here = {node.name for node in nodes}
     description = None
     if definition_map is not None:
