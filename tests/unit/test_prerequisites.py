@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.plan.prerequisite_checks import check_prerequisites, note_dependents
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.session import Session
 from gpuctl.language.prerequisite_text import describe_prerequisite
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Resource, key_of
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.prerequisites import ends_of, judge, prerequisites_of, release_patch
 
@@ -149,3 +154,35 @@ def test_record_of_many_sweeps_stays_readable() -> None:
     text = patch["metadata"]["annotations"][KEYS.ended_before]
     assert len(text) <= 16 * 1024
     assert len(json.loads(text)) > 20
+
+
+class WithoutJobSets:
+    """A session of a cluster without JobSet, whose roles have no rule for its group: RBAC answers before the 404."""
+
+    def __init__(self, *jobs: dict[str, Any]) -> None:
+        self.jobs = list(jobs)
+
+    def list_objects(self, resource: Resource, namespace: str, **_: str) -> tuple[list[dict[str, Any]], str]:
+        if resource.kind != "Job":
+            name = f'resource "{resource.plural}" in API group "{resource.group}" in the namespace "{namespace}"'
+            raise ApiError(403, "Forbidden", f'{resource.plural} is forbidden: User "ada" cannot list {name}')
+        return self.jobs, "1"
+
+    def each(self, function: Any, items: Any) -> list[Any]:
+        return [function(item) for item in items]
+
+
+def test_prerequisites_are_checked_without_jobsets() -> None:
+    step = Step("create", key_of(waiting()), desired=waiting(), title="training/evaluate")
+    plan = Plan([step])
+    check_prerequisites(cast(Session, WithoutJobSets()), plan, KEYS)
+    (error,) = plan.errors
+    assert error.startswith("training/evaluate would wait for ever: there is no job tune in nlp; ")
+    assert not [note for note in plan.notes if "unknown" in note]
+
+
+def test_jobs_that_wait_for_a_deleted_job_are_noted_without_jobsets() -> None:
+    tune = training("tune")
+    plan = Plan([Step("delete", key_of(tune), live=tune, method="delete")])
+    note_dependents(cast(Session, WithoutJobSets(tune, waiting())), plan, KEYS)
+    assert plan.notes == ["evaluate in nlp waits for tune, and would not start"]

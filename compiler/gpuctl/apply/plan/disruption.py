@@ -8,8 +8,8 @@ from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.lost_work import end_description, lost_work
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.applied_by import applied_by, caller_of
-from gpuctl.kube.api_errors import ApiError, if_allowed
-from gpuctl.kube.scope import is_absent
+from gpuctl.kube.api_errors import if_allowed
+from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import (
@@ -96,20 +96,10 @@ def _look_at_work(session: Session, namespace: str, steps: list[Step]) -> None:
 
 def _find_dependents(session: Session, plan: Plan, namespace: str, steps: list[Step]) -> None:
     """Add the objects that only replaced objects own, and that no controller made: garbage collection deletes them."""
+    scope = Scope(session, namespace)
     uids = {step.live["metadata"]["uid"]: step for step in steps if step.live is not None}
     leaving = {key_of(step.live) for step in plan.steps if step.deletes and step.live is not None}
-
-    def read(kind: str) -> list[Object] | None:
-        try:
-            return session.list_objects(RESOURCES[kind], namespace)[0]
-        except ApiError as error:
-            if is_absent(kind, error):
-                return []
-            if error.lacks_permission:
-                return None
-            raise
-
-    for kind, found in zip(_DEPENDENTS, session.each(read, _DEPENDENTS), strict=True):
+    for kind, found in zip(_DEPENDENTS, session.each(scope.all_if_allowed, _DEPENDENTS), strict=True):
         if found is None:
             for step in steps:
                 step.unseen.append(RESOURCES[kind].plural)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import chain
 
 from gpuctl.apply.plan.object_decision import dry_run_copy
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.hints import STARTER, JobHint
 from gpuctl.kube.api_errors import ApiError, if_allowed
+from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.prerequisite_text import describe_prerequisite
 from gpuctl.language.sentences import Template, say
 from gpuctl.language.spelling import did_you_mean
-from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Object, annotations_of, key_of, labels_of
+from gpuctl.objects.api_resources import TRAININGS, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.prerequisites import ADMISSION_GATES, Ends, ends_of, is_waiting, judge, prerequisites_of
 from gpuctl.objects.queueing import queue_of
@@ -142,16 +144,7 @@ def note_dependents(session: Session, plan: Plan, keys: Records) -> None:
 
 
 def _trainings(session: Session, namespace: str) -> list[Object]:
-    return [obj for kind in sorted(TRAININGS) for obj in _listed(session, kind, namespace)]
-
-
-def _listed(session: Session, kind: str, namespace: str) -> list[Object]:
-    try:
-        return session.list_objects(RESOURCES[kind], namespace, labels=OURS)[0]
-    except ApiError as error:
-        if error.is_missing:
-            return []
-        raise
+    return list(chain.from_iterable(Scope(session, namespace).lists(sorted(TRAININGS), labels=OURS)))
 
 
 def _prerequisites(step: Step, keys: Records) -> dict[str, str]:
