@@ -116,7 +116,7 @@ def find_workloads(session: Session, jobs: Iterable[Object]) -> FoundWorkloads:
     found: dict[str, Object] = {}
     hidden: set[str] = set()
     for namespace, group in namespaces.items():
-        workloads = _workloads(session, namespace)
+        workloads = namespace_workloads(session, namespace)
         if workloads is None:
             hidden.add(namespace)
             continue
@@ -125,7 +125,7 @@ def find_workloads(session: Session, jobs: Iterable[Object]) -> FoundWorkloads:
     return FoundWorkloads(found, frozenset(hidden))
 
 
-def _workloads(session: Session, namespace: str) -> list[Object] | None:
+def namespace_workloads(session: Session, namespace: str) -> list[Object] | None:
     """Return the Workloads of a namespace; empty without Kueue, None if the user may not read them."""
     try:
         kinds = kueue_resources(session)

@@ -7,8 +7,7 @@ from collections.abc import Collection, Sequence
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.capacity.kueue.cohorts import reserved_quota
 from gpuctl.capacity.kueue.queue_limits import changed_limits
-from gpuctl.kube.api_errors import if_allowed
-from gpuctl.kube.kueue import kueue_resources
+from gpuctl.kube.kueue import namespace_workloads
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import TRAININGS, Key, Object
@@ -119,15 +118,8 @@ def _is_pod_of(deployment: str, pod: str) -> bool:
 
 def _workloads(session: Session, namespace: str) -> list[Object] | None:
     """Return the unfinished Workloads of a namespace; None if the user may not read them."""
-
-    def read() -> list[Object]:
-        kinds = kueue_resources(session)
-        return session.list_objects(kinds["Workload"], namespace)[0] if kinds is not None else []
-
-    found = if_allowed(read, None)
-    if found is None:
-        return None
-    return [item for item in found if not condition(item, "Finished")]
+    found = namespace_workloads(session, namespace)
+    return None if found is None else [item for item in found if not condition(item, "Finished")]
 
 
 def _name(workload: Object) -> str:
