@@ -32,13 +32,7 @@ from gpuctl.reading.jobs.job_lookup import find_job
 from gpuctl.reading.why.cause_summary import cause_of
 from gpuctl.usecases.changes.rollback_on_timeout import restore_late_workloads
 from gpuctl.usecases.documents.change_options import DocumentOptions, InvalidOptions
-from gpuctl.usecases.documents.compiling import (
-    compile_for,
-    report_left_out,
-    reportable_diagnostics,
-    request_of,
-    set_options,
-)
+from gpuctl.usecases.documents.compiling import compile_and_report, request_of, set_options
 
 
 @dataclass(frozen=True)
@@ -69,9 +63,7 @@ def request_for(
     :raises InvalidDocuments: there are errors in the documents.
     """
     options = set_options(session, planning, documents)
-    compilation = compile_for(session, documents, empty=planning.allow_empty or planning.prune)
-    callbacks.on_diagnostics(reportable_diagnostics(compilation), compilation.sources)
-    report_left_out(compilation, documents, callbacks)
+    compilation = compile_and_report(session, documents, callbacks, empty=planning.allow_empty or planning.prune)
     if options is not None:
         options = replace(options, checkout=checkout_of_sources(compilation.sources.values()))
     return DocumentRequest(compilation, request_of(compilation, planning, options, offline=offline))

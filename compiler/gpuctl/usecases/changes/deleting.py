@@ -30,7 +30,7 @@ from gpuctl.reading.jobs.job_ids import name_in_id
 from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job, workload_of
 from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.usecases.documents.change_options import DocumentOptions
-from gpuctl.usecases.documents.compiling import compile_for, report_left_out, reportable_diagnostics
+from gpuctl.usecases.documents.compiling import compile_and_report
 
 
 def delete_documents(
@@ -47,9 +47,7 @@ def delete_documents(
     :raises InvalidDocuments: the documents have errors.
     :raises Refused: a check failed, or the user did not confirm; nothing was changed.
     """
-    compilation = compile_for(session, documents)
-    callbacks.on_diagnostics(reportable_diagnostics(compilation), compilation.sources)
-    report_left_out(compilation, documents, callbacks)
+    compilation = compile_and_report(session, documents, callbacks)
     return delete_compiled(session, compilation, run, callbacks, keep_labels=keep_labels)
 
 

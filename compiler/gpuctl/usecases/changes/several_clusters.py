@@ -19,7 +19,7 @@ from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.usecases.changes.applying import apply_request, preview_request, request_for
 from gpuctl.usecases.changes.deleting import delete_compiled
 from gpuctl.usecases.documents.change_options import DocumentOptions
-from gpuctl.usecases.documents.compiling import compile_for, report_left_out, reportable_diagnostics
+from gpuctl.usecases.documents.compiling import compile_and_report
 
 
 class PreparedChange(NamedTuple):
@@ -56,9 +56,7 @@ def prepare_delete(
     session: Session, documents: DocumentOptions, run: RunOptions, callbacks: RunCallbacks, *, keep_labels: bool
 ) -> PreparedChange:
     """Prepare a deletion of what documents describe, as :func:`prepare_apply`."""
-    compilation = compile_for(session, documents)
-    callbacks.on_diagnostics(reportable_diagnostics(compilation), compilation.sources)
-    report_left_out(compilation, documents, callbacks)
+    compilation = compile_and_report(session, documents, callbacks)
     keys = records(compilation.settings)
     with session.within(run.timeout):
         plan = plan_document_deletion(session, compilation.lowered, keys, keep_labels=keep_labels)

@@ -30,6 +30,16 @@ POOL_UNKNOWN = "GPU401"
 """Diagnostic that is left out: the cluster is asked for pools instead of the documents."""
 
 
+def compile_and_report(
+    session: Session, documents: DocumentOptions, callbacks: RunCallbacks, *, empty: bool = False
+) -> Compilation:
+    """Compile for a cluster as :func:`compile_for`, and report diagnostics and the documents of other clusters."""
+    compilation = compile_for(session, documents, empty=empty)
+    callbacks.on_diagnostics(reportable_diagnostics(compilation), compilation.sources)
+    _report_left_out(compilation, documents, callbacks)
+    return compilation
+
+
 def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = False) -> Compilation:
     """Compile for a cluster, with Node objects and embedded documents.
 
@@ -90,7 +100,7 @@ def reportable_diagnostics(compilation: Compilation) -> list[Diagnostic]:
     return [item for item in compilation.diagnostics if item.code != POOL_UNKNOWN]
 
 
-def report_left_out(compilation: Compilation, documents: DocumentOptions, callbacks: RunCallbacks) -> None:
+def _report_left_out(compilation: Compilation, documents: DocumentOptions, callbacks: RunCallbacks) -> None:
     """Report which documents belong to other clusters."""
     said = [f"{title_of(document)} ({', '.join(document.clusters)})" for document in compilation.left_out]
     if said:

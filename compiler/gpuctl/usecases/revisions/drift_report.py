@@ -15,7 +15,7 @@ from gpuctl.gitops.build_error import RevisionError
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import visible
 from gpuctl.usecases.documents.change_options import DocumentOptions
-from gpuctl.usecases.documents.compiling import compile_for, report_left_out, reportable_diagnostics, request_of
+from gpuctl.usecases.documents.compiling import compile_and_report, request_of
 from gpuctl.usecases.revisions.files_at_revision import read_revision
 
 
@@ -57,9 +57,7 @@ def drift_of(
     :raises InvalidDocuments: the documents have errors.
     """
     sources = sources_of(documents.sources if inputs is None else inputs, documents.directory)
-    compilation = compile_for(session, documents)
-    callbacks.on_diagnostics(reportable_diagnostics(compilation), compilation.sources)
-    report_left_out(compilation, documents, callbacks)
+    compilation = compile_and_report(session, documents, callbacks)
     callbacks.on_wait("comparing with the cluster ...")
     request = request_of(compilation, PlanOptions(), offline=True)
     return DriftReport(find_drift(session, request, sources), session.server, documents.cluster, revision)
