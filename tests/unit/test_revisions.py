@@ -12,8 +12,9 @@ import pytest
 
 import gpuctl as library
 from gpuctl.gitops.build_error import RevisionError
+from gpuctl.usecases.documents.change_options import DocumentOptions
 from gpuctl.usecases.revisions.files_at_revision import read_revision
-from gpuctl.usecases.revisions.revision_pairs import RevisionPairOptions, compiled_at
+from gpuctl.usecases.revisions.revision_pairs import compiled_at
 from support.repositories import Repository, gpuctl, pool, training
 
 PRICED = "kind: platform\nversion: v0.1\nprices: {{a100: {price}}}\n"
@@ -27,7 +28,7 @@ def repository(tmp_path: Path) -> Repository:
 def names_at(repository: Repository, reference: str, *inputs: str) -> list[str]:
     """Return the jobs at a revision, after checking that a checkout of it has the same ones."""
     paths = [os.path.join(repository.root, name) for name in inputs or (".",)]
-    compilation = compiled_at(reference, RevisionPairOptions(paths))
+    compilation = compiled_at(reference, DocumentOptions(paths))
     found = [] if compilation is None else compilation.objects
     commit = repository.git("rev-parse", f"{reference}^{{commit}}").strip()
     checkout = repository.root.parent / f"checkout-{commit}"
@@ -176,7 +177,7 @@ def test_inputs_are_relative_to_the_working_directory(repository: Repository, tm
         before = Path.cwd()
         os.chdir(directory)
         try:
-            found = compiled_at("HEAD", RevisionPairOptions([name]))
+            found = compiled_at("HEAD", DocumentOptions([name]))
         finally:
             os.chdir(before)
         assert found is not None
@@ -205,7 +206,7 @@ def test_empty_input_beside_another_is_compared(repository: Repository) -> None:
 
 
 def price_at(repository: Repository, reference: str, *inputs: str) -> float | None:
-    found = compiled_at(reference, RevisionPairOptions([str(repository.root / name) for name in inputs]))
+    found = compiled_at(reference, DocumentOptions([str(repository.root / name) for name in inputs]))
     assert found is not None
     return found.settings.platform.prices.get("a100")
 
@@ -275,13 +276,13 @@ def test_named_platform_file_at_a_revision(repository: Repository, tmp_path: Pat
     inputs = [str(repository.root / "a.yaml")]
 
     def prices(name: str, *references: str | None) -> list[float | None]:
-        found = [compiled_at(reference, RevisionPairOptions(inputs, name)) for reference in references]
+        found = [compiled_at(reference, DocumentOptions(inputs, name)) for reference in references]
         return [item and item.settings.platform.prices.get("a100") for item in found]
 
     assert prices(str(repository.root / "settings/own.yaml"), "HEAD~1", "HEAD", None) == [None, 1, 2]
     assert prices(str(tmp_path / "shared.yaml"), "HEAD", None) == [7, 7]
     with pytest.raises(RevisionError, match="there is no platform file"):
-        compiled_at("HEAD", RevisionPairOptions(inputs, str(repository.root / "settings/won.yaml")))
+        compiled_at("HEAD", DocumentOptions(inputs, str(repository.root / "settings/won.yaml")))
 
 
 # Other files beside documents -------------------------------------------------------------------------------
@@ -303,7 +304,7 @@ def test_foreign_and_hidden_yaml_is_skipped(repository: Repository) -> None:
 def test_only_foreign_yaml_gives_no_documents(repository: Repository) -> None:
     repository.write("values.yaml", "replicas: 3\n")
     repository.commit()
-    assert compiled_at("HEAD", RevisionPairOptions([str(repository.root)])) is None
+    assert compiled_at("HEAD", DocumentOptions([str(repository.root)])) is None
     repository.write("a.yaml", training("a"))
     found = repository.gpuctl("impact", "--from", "HEAD", "-o", "json")
     assert (found.code, [job["before"] for job in json.loads(found.out)["jobs"]]) == (0, [None])
@@ -392,7 +393,7 @@ def test_submodules_are_read_if_checked_out(repository: Repository, tmp_path: Pa
     repository.commit()
 
     def jobs(reference: str | None) -> list[str]:
-        found = compiled_at(reference, RevisionPairOptions([str(repository.root)]))
+        found = compiled_at(reference, DocumentOptions([str(repository.root)]))
         assert found is not None
         return sorted(document.model.job.name for document in found.documents)  # type: ignore[union-attr]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
@@ -16,6 +17,7 @@ from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.cli.command_target import is_server_stated
 from gpuctl.cli.options.change_runner import Invocation, cluster_change, service_change
+from gpuctl.cli.options.cluster_choice import stated_cluster
 from gpuctl.cli.options.connection_options import ConnectionOptions, secrets_option, several_clusters_options
 from gpuctl.cli.options.document_options import (
     CompileOptions,
@@ -27,7 +29,6 @@ from gpuctl.cli.options.document_options import (
 from gpuctl.cli.options.multi_cluster import chosen_clusters, multi_cluster_change
 from gpuctl.cli.options.planning_options import documents_of, planning_options
 from gpuctl.cli.options.revision_errors import revision_errors
-from gpuctl.cli.options.revision_options import revision_options
 from gpuctl.cli.output.cluster_lines import show_cluster_differences
 from gpuctl.cli.output.object_differences import markdown_lines, text_lines
 from gpuctl.cli.output.plan_results import show_difference
@@ -38,7 +39,6 @@ from gpuctl.usecases.changes.service_changes import apply_by_service
 from gpuctl.usecases.changes.several_clusters import prepare_apply
 from gpuctl.usecases.documents.change_options import DocumentOptions
 from gpuctl.usecases.revisions.changes_against import changes_against
-from gpuctl.usecases.revisions.revision_pairs import RevisionPairOptions
 
 
 @click.command(
@@ -84,15 +84,11 @@ def command(
     """
     require_inputs(inputs, "gpuctl diff -f training.yaml")
     output = "json" if as_json else output
+    documents = documents_of(compiling, inputs)
     if against != "live":
         if is_server_stated():
             raise click.UsageError("--against compares with files: leave --server out")
-        return _against(
-            against,
-            revision_options(compiling, inputs),
-            output,
-        )
-    documents = documents_of(compiling, inputs)
+        return _against(against, replace(documents, cluster=stated_cluster()), output)
     invocation = Invocation(connection, as_json=output == "json", refusal=UNDETERMINED)
     with service_change(invocation) as by_service:
         if by_service is not None:
@@ -125,10 +121,10 @@ def _with_each(
     return clusters_difference_code(clusters.plans)
 
 
-def _against(against: str, options: RevisionPairOptions, output: str) -> int:
+def _against(against: str, documents: DocumentOptions, output: str) -> int:
     """Print the differences from manifests or from a revision. Return 1 if there are any."""
     with revision_errors():
-        changes = changes_against(against, options)
+        changes = changes_against(against, documents)
     if output == "json":
         click.echo(to_json(DifferencesAnswer.of(changes).as_json()), nl=False)
     else:

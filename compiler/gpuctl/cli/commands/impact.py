@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Literal
 
 import click
@@ -10,10 +11,11 @@ import click
 from gpuctl.api.difference_answers import ImpactAnswer, impact_code
 from gpuctl.api.json_values import to_json
 from gpuctl.cli.command_target import is_server_stated
+from gpuctl.cli.options.cluster_choice import stated_cluster
 from gpuctl.cli.options.connection_options import ConnectionOptions, cluster_errors, kubeconfig_cluster_options
 from gpuctl.cli.options.document_options import CONTROLLERS, CompileOptions, input_options, offline_compile_options
+from gpuctl.cli.options.planning_options import documents_of
 from gpuctl.cli.options.revision_errors import revision_errors
-from gpuctl.cli.options.revision_options import revision_options
 from gpuctl.cli.options.snapshot_options import check_snapshot_option, chosen_snapshot, snapshot_option
 from gpuctl.cli.output.live_impact_lines import live_lists
 from gpuctl.gitops.impact_report import markdown, text
@@ -79,11 +81,8 @@ def command(
         )
     check_snapshot_option(snapshot_file, connection, inputs)
     with revision_errors():
-        change = change_between(
-            before,
-            after,
-            revision_options(compiling, inputs),
-        )
+        documents = replace(documents_of(compiling, inputs), cluster=stated_cluster())
+        change = change_between(before, after, documents)
     with cluster_errors():
         snapshot = chosen_snapshot(snapshot_file, connection)
     impact, live = impact_of(change, snapshot, gitops)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from gpuctl.apply.plan.plan_draft import title_of
 from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.apply.state.provenance import sources_of
+from gpuctl.backend.lowering_context import JobNames
 from gpuctl.backend.schema_validation import VERSIONS
 from gpuctl.compilation import Compilation, compile
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, count
@@ -63,6 +64,7 @@ def compiled(
     *,
     embed: bool = False,
     tolerated: frozenset[str] = frozenset(),
+    job_names: JobNames | None = None,
 ) -> Compilation:
     """Compile documents with Node objects and Namespaces; see :func:`gpuctl.compile` for the parameters."""
     return compile(
@@ -73,6 +75,7 @@ def compiled(
         nodes=True,
         embed=embed,
         namespaces=True,
+        job_names=job_names,
         tolerated=tolerated,
         directory=documents.directory,
         stdin=documents.stdin,

@@ -12,8 +12,9 @@ from gpuctl.gitops.breakages import never_fits
 from gpuctl.gitops.declared_state import DOES_NOT_FIT, declared_state_of, with_finished
 from gpuctl.gitops.resource_impact import Impact, impact
 from gpuctl.reading.live_impact import LiveImpact, live_impact, with_cluster_gpus
+from gpuctl.usecases.documents.change_options import DocumentOptions
 from gpuctl.usecases.revisions.files_at_revision import rendered_between
-from gpuctl.usecases.revisions.revision_pairs import RevisionPair, RevisionPairOptions, compiled_pair
+from gpuctl.usecases.revisions.revision_pairs import RevisionPair, compiled_pair, inputs_of
 
 
 class RevisionChange(NamedTuple):
@@ -36,15 +37,15 @@ class ChangeImpact(NamedTuple):
     live: LiveImpact | None
 
 
-def change_between(before: str, after: str | None, options: RevisionPairOptions) -> RevisionChange:
+def change_between(before: str, after: str | None, documents: DocumentOptions) -> RevisionChange:
     """Return the change from one revision to another, or (without ``after``) to the documents on disk.
 
     :raises RevisionError: the revision or the repository does not exist, or an input exists on neither side.
     :raises InvalidRevisionDocuments: documents do not compile.
     """
     # The impact reports documents that do not fit, so they are not errors here.
-    sides = compiled_pair(before, after, options, tolerated=DOES_NOT_FIT)
-    return RevisionChange(sides, *rendered_between(before, after, options.inputs))
+    sides = compiled_pair(before, after, documents, tolerated=DOES_NOT_FIT)
+    return RevisionChange(sides, *rendered_between(before, after, inputs_of(documents)))
 
 
 def impact_of(

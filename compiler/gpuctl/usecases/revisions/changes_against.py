@@ -19,12 +19,13 @@ from gpuctl.gitops.object_changes import (
 )
 from gpuctl.objects.api_resources import CLAIM
 from gpuctl.objects.hashed_names import LOWERED_FROM
-from gpuctl.usecases.revisions.revision_pairs import RevisionPairOptions, compiled_at, compiled_pair
+from gpuctl.usecases.documents.change_options import DocumentOptions
+from gpuctl.usecases.revisions.revision_pairs import compiled_at, compiled_pair
 
 GIT = "git:"
 
 
-def changes_against(against: str, options: RevisionPairOptions) -> StateChanges:
+def changes_against(against: str, documents: DocumentOptions) -> StateChanges:
     """Return the changes from a directory (``DIR``) or a revision (``git:REF``) to the documents on disk.
 
     :raises BuildError: the directory has no manifests, or they cannot be read.
@@ -32,11 +33,11 @@ def changes_against(against: str, options: RevisionPairOptions) -> StateChanges:
     :raises InvalidRevisionDocuments: documents do not compile.
     """
     if against.startswith(GIT):
-        pair = compiled_pair(against.removeprefix(GIT), None, options)
-        documents = changed_documents(documents_of(pair.before), documents_of(pair.after))
-        return StateChanges(documents, differences(_objects(pair.before), _objects(pair.after)))
+        pair = compiled_pair(against.removeprefix(GIT), None, documents)
+        changed = changed_documents(documents_of(pair.before), documents_of(pair.after))
+        return StateChanges(changed, differences(_objects(pair.before), _objects(pair.after)))
     before = objects_in(Path(against))
-    now = compiled_at(None, options, job_names="hashed" if has_generations(before) else "plain")
+    now = compiled_at(None, documents, job_names="hashed" if has_generations(before) else "plain")
     return StateChanges([], differences(*_comparable(before, now)))
 
 

@@ -3,39 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import NamedTuple
 
 from gpuctl.backend.lowering_context import JobNames
-from gpuctl.compilation import Compilation, compile
+from gpuctl.compilation import Compilation
 from gpuctl.frontend.diagnostics import Severity, count
-from gpuctl.frontend.document_variant import PLAIN, Variant
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import SUFFIXES, Source
 from gpuctl.gitops.build_error import RevisionError
 from gpuctl.language.display_text import visible
+from gpuctl.usecases.documents.change_options import DocumentOptions
+from gpuctl.usecases.documents.compiling import compiled
 from gpuctl.usecases.revisions.files_at_revision import read_revision
-
-
-@dataclass(frozen=True)
-class RevisionPairOptions:
-    """The documents of both sides and the options of their compilation.
-
-    :param inputs: files and directories.
-    :param platform: the platform's file; None: the one at or above the inputs.
-    :param namespace: namespace of jobs that name none.
-    :param strict: treat warnings as errors.
-    :param variant: the profile to compile.
-    :param cluster: leave out documents placed on other clusters; None: leave none out.
-    """
-
-    inputs: Sequence[str]
-    platform: str | None = None
-    namespace: str = "default"
-    strict: bool = False
-    cluster: str | None = None
-    variant: Variant = PLAIN
 
 
 class InvalidRevisionDocuments(InvalidDocuments):
@@ -56,65 +36,56 @@ class RevisionPair(NamedTuple):
 
 
 def compiled_pair(
-    before: str, after: str | None, options: RevisionPairOptions, *, tolerated: frozenset[str] = frozenset()
+    before: str, after: str | None, documents: DocumentOptions, *, tolerated: frozenset[str] = frozenset()
 ) -> RevisionPair:
     """Return the compilations at two revisions, or (without ``after``) at one revision and on disk.
 
     An input that does not exist, or a directory without YAML, counts as no documents.
 
+    :param documents: files and directories, and the options of their compilation. Their default namespace is
+        ``default``.
     :param tolerated: codes of errors that are ignored.
     :raises RevisionError: the revision or repository does not exist, or an input exists on neither side.
     :raises InvalidRevisionDocuments: documents do not compile.
     """
-    old, not_before = _compiled(before, options, tolerated)
-    new, not_after = _compiled(after, options, tolerated)
-    for name in options.inputs:
+    old, not_before = _compiled(before, documents, tolerated)
+    new, not_after = _compiled(after, documents, tolerated)
+    for name in inputs_of(documents):
         if name in not_before and name in not_after:
             raise RevisionError(f"`{visible(name)}` exists on neither side")
     return RevisionPair(old, new)
 
 
-def compiled_at(
-    reference: str | None, options: RevisionPairOptions, job_names: JobNames = "plain"
-) -> Compilation | None:
+def compiled_at(reference: str | None, documents: DocumentOptions, job_names: JobNames = "plain") -> Compilation | None:
     """Return the compilation at a revision, or (None) of the documents on disk; None without documents.
 
     :raises RevisionError: the revision or repository does not exist.
     :raises InvalidRevisionDocuments: documents do not compile.
     """
-    return _compiled(reference, options, frozenset(), job_names)[0]
+    return _compiled(reference, documents, frozenset(), job_names)[0]
+
+
+def inputs_of(documents: DocumentOptions) -> list[str]:
+    """Return the files and directories of documents."""
+    return [os.fspath(source) for source in documents.sources if not isinstance(source, Source)]
 
 
 def _compiled(
-    reference: str | None, options: RevisionPairOptions, tolerated: frozenset[str], job_names: JobNames = "plain"
+    reference: str | None, documents: DocumentOptions, tolerated: frozenset[str], job_names: JobNames = "plain"
 ) -> tuple[Compilation | None, list[str]]:
     """Return the compilation, and the inputs that do not exist."""
-    sources: Sequence[str | Source]
-    named: str | Source | None
+    inputs = inputs_of(documents)
     if reference is None:
-        missing = [name for name in options.inputs if name != "-" and not os.path.lexists(name)]
-        sources = [name for name in options.inputs if name not in missing and not _is_empty(name)]
-        named = options.platform
+        missing = [name for name in inputs if name != "-" and not os.path.lexists(name)]
+        documents = replace(documents, sources=[name for name in inputs if name not in missing and not _is_empty(name)])
     else:
-        found = read_revision(reference, options.inputs, options.platform)
+        found = read_revision(reference, inputs, None if documents.platform is None else str(documents.platform))
         if count(found.problems, Severity.ERROR):
             raise InvalidRevisionDocuments(InvalidDocuments(found.problems, {}), "")
-        sources, named, missing = found.sources, found.platform, found.missing
-    if not sources:
+        documents, missing = replace(documents, sources=found.sources, platform=found.platform), found.missing
+    if not documents.sources:
         return None, missing
-    result = compile(
-        sources,
-        platform=named,
-        namespace=options.namespace,
-        strict=options.strict,
-        nodes=True,
-        namespaces=True,
-        job_names=job_names,
-        tolerated=tolerated,
-        cluster=options.cluster,
-        profile=options.variant.profile,
-        overrides=options.variant.overrides,
-    )
+    result = compiled(documents, documents.namespace or "default", tolerated=tolerated, job_names=job_names)
     errors = {item.code for item in result.diagnostics if item.severity is Severity.ERROR} - tolerated
     if not result.documents and errors and errors <= {"GPU009", "GPU013"}:
         return None, missing
