@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from gpuctl.api.job_detail_answers import JobMetrics, job_description
 from gpuctl.api.job_list_answers import job_rows
 from gpuctl.api.namespace_answers import NamespaceList
-from gpuctl.api.node_answers import gpu_list, node_list
-from gpuctl.api.node_label_answers import gpu_label_list
+from gpuctl.api.node_answers import GpusOfNode, NodeItem
+from gpuctl.api.node_label_answers import GpuLabels
 from gpuctl.api.pool_answers import PoolReport
 from gpuctl.api.quota_answers import QuotaList
 from gpuctl.language.settings import Settings
@@ -252,9 +252,9 @@ def of_nodes(objects: list[Object]) -> list[Any]:
     inventory = Inventory(nodes, pods, of_kind(objects, "ConfigMap"))
     contents = NamespaceLists(of_kind(objects, "Namespace"), (), quotas, ranges, pods, of_kind(objects, *WORKLOADS))
     return [
-        node_list(states),
-        gpu_list(states),
-        gpu_label_list(states),
+        NodeItem.listed(states),
+        GpusOfNode.listed(states),
+        GpuLabels.listed(states),
         [PoolReport.model_validate(pool).as_json() for pool in read_pools(inventory, SETTINGS, KEYS)],
         QuotaList.of(read_quotas(quotas, ranges, SETTINGS, foreign=True)).as_json(),
         NamespaceList.of(item.row for item in read_namespaces(contents, SETTINGS, KEYS)).as_json(),

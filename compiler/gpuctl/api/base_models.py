@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from fractions import Fraction
 from typing import Annotated, Any, TypeVar
 
@@ -43,6 +43,12 @@ class ApiModel(BaseModel):
         """
         names = cls.model_fields.keys() - more.keys() - set(omitted)
         return cls(**{name: getattr(source, name) for name in names}, **more)
+
+    @classmethod
+    def listed(cls, items: Iterable[object]) -> dict[str, Any]:
+        """Return the JSON list of items that :meth:`model_validate` takes: ``items``, and their number as ``total``."""
+        found = [cls.model_validate(item).as_json() for item in items]
+        return {"items": found, "total": len(found)}
 
     def as_json(self) -> dict[str, Any]:
         """Return the response as JSON, in the order of the fields. Fields that were not set are omitted."""

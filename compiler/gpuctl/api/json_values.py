@@ -1,4 +1,4 @@
-"""Parts of responses: lists with their length, and amounts as JSON numbers."""
+"""Parts of responses: amounts as JSON numbers, and changed fields."""
 
 from __future__ import annotations
 
@@ -6,12 +6,6 @@ import json
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
-
-
-def listed(items: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return a list in the common form: ``items``, and their number as ``total``."""
-    found = list(items)
-    return {"items": found, "total": len(found)}
 
 
 def number(value: Fraction | None) -> int | float | None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from gpuctl.api.base_models import ApiModel
-from gpuctl.api.json_values import listed, number
+from gpuctl.api.json_values import number
 from gpuctl.objects.api_resources import labels_of
 from gpuctl.objects.quantities import format_amount
-from gpuctl.reading.nodes.gpu_type_rows import GpuType
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.nodes.node_rows import GpuStatus, NodeDetails, NodeStatus
 
@@ -303,18 +302,3 @@ class GpuTypeList(ApiModel):
 
     total: int = Field(examples=[3])
     items: list[GpuTypeItem]
-
-
-def node_list(nodes: Iterable[NodeDetails | NodeItem]) -> dict[str, Any]:
-    """Return the JSON of ``get nodes``."""
-    return listed(NodeItem.model_validate(node).as_json() for node in nodes)
-
-
-def gpu_list(nodes: Iterable[NodeDetails | GpusOfNode]) -> dict[str, Any]:
-    """Return the JSON of ``get nodes --gpu-detail``."""
-    return listed(GpusOfNode.model_validate(node).as_json() for node in nodes)
-
-
-def gpu_type_list(types: Iterable[GpuType | GpuTypeItem]) -> dict[str, Any]:
-    """Return the JSON of ``get gpu-types``."""
-    return listed(GpuTypeItem.model_validate(item).as_json() for item in types)

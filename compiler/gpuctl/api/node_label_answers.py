@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from gpuctl.acts.node_labels import NodeChangeReport
 from gpuctl.api.base_models import ApiModel, DryRunBody
-from gpuctl.api.json_values import listed
 from gpuctl.api.node_answers import LabelPair, Labels
 from gpuctl.language.sentences import Template, say
 from gpuctl.reading.nodes.label_rows import LabelRow
-from gpuctl.reading.nodes.node_rows import NodeDetails
 
 NodeBatch = Literal["labelled", "added", "removed"]
 """A change of several nodes, as a participle."""
@@ -206,13 +203,3 @@ class GpuLabelPage(ApiModel):
 
     total: int = Field(examples=[5])
     items: list[GpuLabels]
-
-
-def label_list(labels: Iterable[LabelRow | NodeLabel]) -> dict[str, Any]:
-    """Return the JSON of ``get labels NODE``, and of all labels of a node in the REST API."""
-    return listed(NodeLabel.model_validate(label).as_json() for label in labels)
-
-
-def gpu_label_list(nodes: Iterable[NodeDetails | GpuLabels]) -> dict[str, Any]:
-    """Return the JSON of ``get labels --all``."""
-    return listed(GpuLabels.model_validate(node).as_json() for node in nodes)

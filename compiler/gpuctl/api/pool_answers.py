@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Any, Generic
+from typing import Annotated, Generic
 
 from pydantic import BeforeValidator, Field
 
 from gpuctl.api.base_models import ApiModel
-from gpuctl.api.json_values import listed
 from gpuctl.api.node_answers import Holder, HoldingPod, JobOnNodes
-from gpuctl.reading.nodes.pool_rows import PoolState, PoolStatus
+from gpuctl.reading.nodes.pool_rows import PoolStatus
 
 
 class PoolQuota(ApiModel):
@@ -76,13 +74,8 @@ class PoolReport(PoolFields[HoldingPod]):
 
 
 class ListedPool(PoolItem):
-    """A pool of ``gpuctl get pools -o json``."""
+    """A pool of ``gpuctl get pools -o json``; GPU types without their counts."""
 
     nodes: list[str]
     quota: PoolQuota
     jobs: list[HoldingPod] | None
-
-
-def pool_list(pools: Iterable[PoolState | PoolReport]) -> dict[str, Any]:
-    """Return the JSON of ``get pools``; GPU types without their counts."""
-    return listed(ListedPool.model_validate(pool, from_attributes=True).as_json() for pool in pools)

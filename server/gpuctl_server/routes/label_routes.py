@@ -22,7 +22,6 @@ from gpuctl.api.node_label_answers import (
     NewLabels,
     NodeLabel,
     SetLabel,
-    label_list,
 )
 from gpuctl.reading.nodes.label_rows import labels_with, node_labels
 from gpuctl.usecases.changes.label_nodes import check_labels
@@ -141,7 +140,7 @@ def _several(
 @from_memory
 def labels_of_one(service: ServiceOf, caller: Reads, name: NodeName) -> dict[str, Any]:
     """List the labels of a node, by key."""
-    return label_list(node_labels(find_node(service, caller, name, "labels").object))
+    return NodeLabel.listed(node_labels(find_node(service, caller, name, "labels").object))
 
 
 @writes.post(

@@ -50,9 +50,9 @@ def command(
             entries.append(ListEntry(item.name, cells, wide))
 
         def answer() -> dict[str, Any]:
-            from gpuctl.api.node_answers import gpu_type_list
+            from gpuctl.api.node_answers import GpuTypeItem
 
-            return gpu_type_list(types)
+            return GpuTypeItem.listed(types)
 
         show_list(output_form, answer, HEADERS, WIDE, entries, "No node has GPUs.")
     return 0

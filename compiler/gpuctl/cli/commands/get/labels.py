@@ -73,8 +73,8 @@ def show_gpu_labels(read_context: ReadContext, output_form: ListOptions) -> None
         entries.append(ListEntry(f"node/{node.name}", cells))
 
     def answer() -> dict[str, Any]:
-        from gpuctl.api.node_label_answers import gpu_label_list
+        from gpuctl.api.node_label_answers import GpuLabels
 
-        return gpu_label_list(nodes)
+        return GpuLabels.listed(nodes)
 
     show_list(output_form, answer, headers, (), entries, "There are no nodes.")

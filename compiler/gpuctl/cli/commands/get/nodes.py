@@ -104,9 +104,9 @@ def show_nodes(nodes: Sequence[NodeDetails | NodeItem], output_form: ListOptions
 
     def answer() -> dict[str, Any]:
         # Imported here: the models take longer to import than a small cluster to list, and a table does not need them.
-        from gpuctl.api.node_answers import node_list
+        from gpuctl.api.node_answers import NodeItem
 
-        return node_list(nodes)
+        return NodeItem.listed(nodes)
 
     show_list(output_form, answer, headers, WIDE, entries, nothing)
 
@@ -142,9 +142,9 @@ def show_labels(labels: Sequence[LabelRow | NodeLabel], output_form: ListOptions
     entries = [ListEntry(label.value, (label.node, label.key, label.value)) for label in labels]
 
     def answer() -> dict[str, Any]:
-        from gpuctl.api.node_label_answers import label_list
+        from gpuctl.api.node_label_answers import NodeLabel
 
-        return label_list(labels)
+        return NodeLabel.listed(labels)
 
     show_list(output_form, answer, headers, (), entries, nothing)
 
@@ -163,8 +163,8 @@ def _show_gpus(read_context: ReadContext, nodes: Sequence[NodeDetails | GpusOfNo
     ]
 
     def answer() -> dict[str, Any]:
-        from gpuctl.api.node_answers import gpu_list
+        from gpuctl.api.node_answers import GpusOfNode
 
-        return gpu_list(nodes)
+        return GpusOfNode.listed(nodes)
 
     show_list(output_form, answer, headers, (), entries, "No node has GPUs.")

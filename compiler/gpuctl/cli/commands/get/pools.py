@@ -57,9 +57,9 @@ def command(
         def answer() -> dict[str, Any]:
             # Imported here: the models take longer to import than a small cluster to list, and a table does not need
             # them.
-            from gpuctl.api.pool_answers import pool_list
+            from gpuctl.api.pool_answers import ListedPool
 
-            return pool_list(pool for pool, _ in pools)
+            return ListedPool.listed(pool for pool, _ in pools)
 
         show_list(output_form, answer, HEADERS, WIDE, entries, "There are no pools.")
         if output_form.output in ("table", "wide"):
