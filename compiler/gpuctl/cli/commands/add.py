@@ -10,30 +10,19 @@ from gpuctl.cli.commands.get.listing import strip_kinds
 from gpuctl.cli.options.completion_callbacks import complete_node, complete_pool
 from gpuctl.cli.options.connection_options import json_option
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
-from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
+from gpuctl.cli.options.subcommand_groups import node_group
 from gpuctl.cli.output.change_results import show_batch_report
 from gpuctl.usecases.changes.service_node_changes import add_by_service
 
-SUBCOMMANDS = {
-    "node": Subcommand("gpuctl.cli.commands.add", "Add nodes to a pool.", ("nodes", "no"), "node"),
-}
+_EXAMPLE = "Example:\n\n  $ gpuctl add node node-1 node-2 --pool training-pool"
 
-
-@click.group(
-    "add",
-    cls=SubcommandGroup,
-    subcommands=SUBCOMMANDS,
-    short_help="Add nodes to a pool.",
-    epilog="Example:\n\n  $ gpuctl add node node-1 node-2 --pool training-pool",
-)
-def command() -> None:
-    """Add nodes to a pool."""
+command = node_group("add", "Add nodes to a pool.", _EXAMPLE)
 
 
 @click.command(
     "node",
     short_help="Add nodes to a pool.",
-    epilog="Example:\n\n  $ gpuctl add node node-1 node-2 --pool training-pool",
+    epilog=_EXAMPLE,
 )
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
 @click.option("--pool", required=True, metavar="POOL", help="The pool; it has to exist.", shell_complete=complete_pool)

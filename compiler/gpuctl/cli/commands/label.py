@@ -12,15 +12,12 @@ from gpuctl.api.node_label_answers import LABELLED, BatchReport
 from gpuctl.cli.options.completion_callbacks import complete_node
 from gpuctl.cli.options.connection_options import json_option
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
-from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
+from gpuctl.cli.options.subcommand_groups import node_group
 from gpuctl.cli.output.change_results import show_batch_report
 from gpuctl.usecases.changes.label_nodes import check_labels, label_nodes
 from gpuctl.usecases.changes.service_node_changes import label_by_service
 from gpuctl.usecases.documents.change_options import InvalidOptions
 
-SUBCOMMANDS = {
-    "node": Subcommand("gpuctl.cli.commands.label", "Set or delete labels of nodes.", ("nodes", "no"), "node"),
-}
 _NODE_PREFIXES = ("node/", "nodes/")
 
 
@@ -31,16 +28,12 @@ class LabelRequest(NamedTuple):
     labels: dict[str, str | None]
 
 
-@click.group(
+command = node_group(
     "label",
-    cls=SubcommandGroup,
-    subcommands=SUBCOMMANDS,
-    short_help="Set or delete labels of nodes.",
-    epilog="Examples:\n\n  $ gpuctl label node node-1 runwhere.ai/gpu-type=A100-80G\n\n"
+    "Set or delete labels of nodes.",
+    "Examples:\n\n  $ gpuctl label node node-1 runwhere.ai/gpu-type=A100-80G\n\n"
     "  $ gpuctl label node node-1 runwhere.ai/gpu-type --delete",
 )
-def command() -> None:
-    """Set or delete labels of nodes."""
 
 
 @click.command(

@@ -10,30 +10,19 @@ from gpuctl.cli.commands.get.listing import strip_kinds
 from gpuctl.cli.options.completion_callbacks import complete_node, complete_pool
 from gpuctl.cli.options.connection_options import json_option
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context, reading_options
-from gpuctl.cli.options.subcommand_groups import Subcommand, SubcommandGroup
+from gpuctl.cli.options.subcommand_groups import node_group
 from gpuctl.cli.output.change_results import show_batch_report
 from gpuctl.usecases.changes.service_node_changes import remove_by_service
 
-SUBCOMMANDS = {
-    "node": Subcommand("gpuctl.cli.commands.remove", "Remove nodes from a pool.", ("nodes", "no"), "node"),
-}
+_EXAMPLE = "Example:\n\n  $ gpuctl remove node node-3 --pool training-pool"
 
-
-@click.group(
-    "remove",
-    cls=SubcommandGroup,
-    subcommands=SUBCOMMANDS,
-    short_help="Remove nodes from a pool.",
-    epilog="Example:\n\n  $ gpuctl remove node node-3 --pool training-pool",
-)
-def command() -> None:
-    """Remove nodes from a pool."""
+command = node_group("remove", "Remove nodes from a pool.", _EXAMPLE)
 
 
 @click.command(
     "node",
     short_help="Remove nodes from a pool.",
-    epilog="Example:\n\n  $ gpuctl remove node node-3 --pool training-pool",
+    epilog=_EXAMPLE,
 )
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
 @click.option("--pool", required=True, metavar="POOL", help="The pool that they are in.", shell_complete=complete_pool)

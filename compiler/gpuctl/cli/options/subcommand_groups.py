@@ -60,3 +60,9 @@ class SubcommandGroup(GroupWithOptionHints):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in self.subcommands.items()])
+
+
+def node_group(name: str, help: str, epilog: str) -> SubcommandGroup:
+    """Return a group with the subcommand ``node``, which is in the command's module of the same name."""
+    node = Subcommand(f"gpuctl.cli.commands.{name}", help, ("nodes", "no"), "node")
+    return SubcommandGroup(name, subcommands={"node": node}, help=help, short_help=help, epilog=epilog)
