@@ -9,7 +9,8 @@ from gpuctl.reading.nodes import inventory
 from gpuctl.reading.nodes.node_rows import NodeDetails
 from gpuctl.reading.nodes.pool_rows import PoolState, read_pools
 from gpuctl.usecases.queries.read_context import ReadContext, check_names
-from gpuctl.usecases.service.service_nodes import nodes_of_service, pool_names_of_service, pools_of_service
+from gpuctl.usecases.service.service_names import names_of_service
+from gpuctl.usecases.service.service_nodes import nodes_of_service, pools_of_service
 
 if TYPE_CHECKING:
     from gpuctl.api.node_answers import NodeItem
@@ -34,7 +35,7 @@ def list_pools(reader: ReadContext, names: Sequence[str] = ()) -> list[PoolView]
 def pool_names(reader: ReadContext) -> list[str]:
     """Return the names of the pools, ``default`` last."""
     if reader.service is not None:
-        return pool_names_of_service(reader.service)
+        return names_of_service(reader.service, "pool", None)
     return [pool.name for pool in pool_states(reader)]
 
 
@@ -50,7 +51,7 @@ def describe_pool(reader: ReadContext, name: str) -> PoolView:
 def _views(reader: ReadContext, names: Sequence[str], *, with_nodes: bool) -> list[PoolView]:
     service = reader.service
     if service is not None:
-        there = pool_names_of_service(service)
+        there = names_of_service(service, "pool", None)
         check_names("pool", names, there)
         rows = pools_of_service(service, [name for name in there if not names or name in names])
         return [

@@ -26,6 +26,7 @@ from gpuctl.reading.queues.namespace_rows import (
 from gpuctl.reading.queues.quota_rows import QuotaState, read_quotas, select_quotas
 from gpuctl.usecases.queries.read_context import ReadContext, check_names
 from gpuctl.usecases.service.service_client import ServiceRefusal
+from gpuctl.usecases.service.service_names import names_of_service
 from gpuctl.usecases.service.service_quotas import namespace_of_service, namespaces_of_service, quotas_of_service
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def list_namespaces(
 def namespace_names(reader: ReadContext) -> list[str]:
     """Return the names of all namespaces that the user may see; [] if namespaces may not be listed."""
     if reader.service is not None:
-        return [item.name for item in namespaces_of_service(reader.service, everything=True)]
+        return names_of_service(reader.service, "namespace", None)
     return reader.scope.session.names(RESOURCES["Namespace"])
 
 
@@ -141,7 +142,7 @@ def describe_namespace(reader: ReadContext, name: str) -> Namespace | NamespaceD
     if reader.service is not None and is_dns_label(name):
         return namespace_of_service(reader.service, name)
     if reader.service is not None:
-        raise no_such("namespace", name, [item.name for item in namespaces_of_service(reader.service, everything=True)])
+        raise no_such("namespace", name, namespace_names(reader))
     return _namespace(reader, name)
 
 

@@ -1,4 +1,4 @@
-"""Names of a service's jobs, pools, nodes, quotas, queues and namespaces for shell completion."""
+"""Names of a service's jobs, pools, nodes, quotas, queues and namespaces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PATHS = {
 
 
 def names_of_service(service: ServiceClient, kind: str, namespace: str | None) -> list[str]:
-    """Return the visible names.
+    """Return the visible names; of pools, ``default`` last.
 
     :param kind: ``job``, ``pool``, ``node``, ``quota``, ``queue`` or ``namespace``.
     :param namespace: namespace of jobs; None for all.

@@ -97,12 +97,6 @@ def dated_label_of_service(service: ServiceClient, name: str, key: str) -> Label
         raise
 
 
-def pool_names_of_service(service: ServiceClient) -> list[str]:
-    """Return the names of the visible pools, ``default`` last."""
-    with service.reading() as get:
-        return [str(item["name"]) for item in get("/pools")["items"]]
-
-
 def pools_of_service(service: ServiceClient, names: Iterable[str]) -> list[PoolReport]:
     """Return pools by name, several requests at a time.
 
