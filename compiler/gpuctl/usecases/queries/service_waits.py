@@ -1,12 +1,15 @@
-"""Wait and watch through the service, in requests of at most a minute, even if the service is replaced."""
+"""Wait and watch through the service, in requests of at most a minute, even if the service is replaced.
+
+The models are imported after the first response, as in ``service_nodes``.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run import wait_running
@@ -17,10 +20,13 @@ from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.reading.jobs.row_changes import changed_rows
 from gpuctl.reading.jobs.status import Status
-from gpuctl.reading.jobs.wait_until import LONGEST_WAIT, MOST_JOBS, STARTED, Outcome, WaitResult, already_deleted
+from gpuctl.reading.jobs.wait_until import LONGEST_WAIT, MOST_JOBS, STARTED, WaitResult, already_deleted
 from gpuctl.usecases.queries.read_context import ReadContext
 from gpuctl.usecases.service.service_client import OUTAGE_PATIENCE, ServiceClient, ServiceRefusal
 from gpuctl.usecases.service.service_find import ServiceJob, job_of_service
+
+if TYPE_CHECKING:
+    from gpuctl.api.wait_models import JobsWaitAnswer
 
 _SLICES = (3.0, 15.0, float(LONGEST_WAIT))
 """Seconds of the first requests and of all later ones: short at first, so that the user soon sees what is awaited."""
@@ -51,12 +57,13 @@ def wait_by_service(
             {"job": identity.name, "namespace": identity.namespace, "kind": identity.kind, "jobId": job.id}
             for identity, (_, job) in asked
         ]
-        items, message = _answer(service, jobs, condition, tell, clock)
-        if message:
-            tell(message)
-        for item in items:
-            identity, (name, _) = asked[item.place]
-            yield WaitResult(name, identity, condition, item.outcome, item.message, item.status, item.cause)
+        answer = _answer(service, jobs, condition, tell, clock)
+        if answer.message:
+            tell(answer.message)
+        for item in answer.items:
+            identity, (name, _) = asked[item.index]
+            status = None if item.status is None else Status(item.status, "", item.reason or "")
+            yield WaitResult(name, identity, condition, item.outcome, item.message, status, item.cause or "")
             del waiting[identity]
 
 
@@ -71,18 +78,16 @@ def wait_until_running_by_service(
     while waiting:
         asked = waiting[:MOST_JOBS]
         jobs = [{"job": key.name, "namespace": key.namespace} for key in asked]
-        items, _ = _answer(service, jobs, STARTED, tell, clock)
+        items = _answer(service, jobs, STARTED, tell, clock).items
         for item in items:
-            key = asked[item.place]
+            key = asked[item.index]
             if item.outcome == "gone":
                 raise wait_running.deleted(key, plan)
             if item.outcome == "failed":
-                raise wait_running.failed(
-                    key, plan, item.cause or (item.status.reason if item.status else "") or item.message
-                )
+                raise wait_running.failed(key, plan, item.cause or item.reason or item.message)
         if late := [item for item in items if item.outcome == "late"]:
-            raise wait_running.late([asked[item.place] for item in late], plan, timeout, late[0].cause)
-        ended = {asked[item.place] for item in items}
+            raise wait_running.late([asked[item.index] for item in late], plan, timeout, late[0].cause or "")
+        ended = {asked[item.index] for item in items}
         waiting = [key for key in waiting if key not in ended]
         if waiting:
             tell(wait_running.waiting_for(waiting))
@@ -127,34 +132,21 @@ class _Clock:
         return self._limit is not None and time.monotonic() > self._begun + self._limit
 
 
-class _Decided(NamedTuple):
-    """The result for one job. ``place`` is its index in the request."""
-
-    place: int
-    outcome: Outcome
-    message: str
-    status: Status | None
-    cause: str
-
-
-def _decided(item: Mapping[str, Any]) -> _Decided:
-    status = None if item["status"] is None else Status(item["status"], "", item.get("reason") or "")
-    return _Decided(item["index"], item["outcome"], item["message"], status, item.get("cause") or "")
-
-
 def _answer(
     service: ServiceClient,
     jobs: list[dict[str, str]],
     condition: str,
     tell: Callable[[str], None],
     clock: _Clock,
-) -> tuple[list[_Decided], str]:
+) -> JobsWaitAnswer:
     """Return the results that are known after one request, and the text of what the other jobs wait for."""
 
-    def ask() -> tuple[list[_Decided], str]:
+    def ask() -> JobsWaitAnswer:
         with service.reading():
             value = service.request("POST", "/jobs/wait", {"jobs": jobs, "condition": condition, **clock.question()})
-            return [_decided(item) for item in value["items"]], value.get("message") or ""
+            from gpuctl.api.wait_models import JobsWaitAnswer
+
+            return JobsWaitAnswer.model_validate(value)
 
     answer = _patiently(service, ask, tell, clock)
     clock.count()
