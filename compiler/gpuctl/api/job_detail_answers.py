@@ -15,7 +15,6 @@ from gpuctl.language.notify_block import parse_notify
 from gpuctl.objects.elastic_jobs import node_bounds, node_count
 from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.reading.jobs.describe_job import JobDetail, JobHistory
-from gpuctl.reading.jobs.events_of_jobs import RepeatedEvent
 from gpuctl.reading.jobs.job_facts import JobFacts
 from gpuctl.reading.jobs.job_objects import Job
 from gpuctl.reading.jobs.schedule_status import end_time, run_phase, run_times
@@ -364,7 +363,7 @@ def _history(history: JobHistory) -> dict[str, Any]:
     return {
         "timeline": _timelines(history.timeline),
         "conditions": [WorkloadCondition.model_validate(item) for item in history.conditions],
-        "events": None if events is None else list(map(_events, events)),
+        "events": None if events is None else [EventsAlike.taken_from(item, object=item.about) for item in events],
     }
 
 
@@ -375,14 +374,3 @@ def _timelines(stages: Mapping[str, Iterable[Stage]]) -> list[PodTimeline]:
 def _stage(stage: Stage) -> PodStage:
     seconds = int(stage.seconds) if stage.seconds == int(stage.seconds) else stage.seconds
     return PodStage(stage=stage.name, time=stage.time, seconds=seconds)
-
-
-def _events(events: RepeatedEvent) -> EventsAlike:
-    return EventsAlike(
-        type=events.type,
-        reason=events.reason,
-        object=events.about,
-        message=events.message,
-        count=events.count,
-        time=events.time,
-    )

@@ -35,16 +35,8 @@ class QueueResource(SharedModel):
     def of(cls, quota: QueueQuota, gpus: PlatformGpus) -> QueueResource:
         """Return the JSON model of a quota."""
         resource = quota.slot.resource
-        return cls(
-            resource=resource,
-            name=_name(resource, gpus),
-            flavor=quota.slot.flavor,
-            total=quota.nominal,
-            used=quota.used,
-            borrowed=quota.borrowed,
-            borrowing_limit=quota.borrowing_limit,
-            free=quota.free,
-            most=quota.most,
+        return cls.taken_from(
+            quota, resource=resource, name=_name(resource, gpus), flavor=quota.slot.flavor, total=quota.nominal
         )
 
 

@@ -193,19 +193,7 @@ class HeldIdleWorkload(ApiModel):
     @classmethod
     def of(cls, item: IdleHolder, pause: str | None) -> HeldIdleWorkload:
         """Return an idle workload."""
-        return cls(
-            **_workload(item.holder),
-            owner=item.owner,
-            gpus=item.gpus,
-            models=dict(item.models),
-            idle_since=item.since,
-            idle_hours=item.idle_hours,
-            mean_use=item.use,
-            idle_gpu_hours=item.idle_gpu_hours,
-            coverage=item.coverage,
-            cost=item.cost,
-            pause=pause,
-        )
+        return cls.taken_from(item, **_workload(item.holder), models=dict(item.models), pause=pause)
 
 
 class IdleGpuList(ApiModel):

@@ -114,8 +114,8 @@ class IdleHolder(NamedTuple):
     :param owner: owner from labels; None if no label names one.
     :param gpus: number of GPUs it holds now.
     :param models: GPU model -> number of GPUs.
-    :param since: start of the idle time, RFC 3339; ``idle_hours``: its length.
-    :param use: utilization in the idle time, percent; None if not measured.
+    :param idle_since: start of the idle time, RFC 3339; ``idle_hours``: its length.
+    :param mean_use: utilization in the idle time, percent; None if not measured.
     :param idle_gpu_hours: idle GPU-hours in the range of the query; None if unknown.
     :param coverage: measured share of the allocated time, 0 to 1; None if unknown.
     :param cost: cost of ``idle_gpu_hours``; None if unknown.
@@ -126,9 +126,9 @@ class IdleHolder(NamedTuple):
     owner: str | None
     gpus: float
     models: Mapping[str, float]
-    since: str
+    idle_since: str
     idle_hours: float
-    use: float | None
+    mean_use: float | None
     idle_gpu_hours: float | None
     coverage: float | None
     cost: float | None

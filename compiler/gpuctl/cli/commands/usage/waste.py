@@ -127,7 +127,7 @@ def _show(waste: IdleGpuReport, row_format: RowFormat) -> None:
     rows = []
     for item in _shown(waste, row_format):
         cells = [item.holder.name, item.holder.namespace, item.holder.kind, item.owner or "", gpus(item.gpus)]
-        cells += [rough_duration(item.idle_hours * HOUR), percent(item.use)]
+        cells += [rough_duration(item.idle_hours * HOUR), percent(item.mean_use)]
         cells.append("" if item.idle_gpu_hours is None else f"{item.idle_gpu_hours:.1f}")
         cells += ["" if item.cost is None else f"{item.cost:.2f}"] if priced else []
         rows.append(cells)
