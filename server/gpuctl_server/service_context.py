@@ -181,10 +181,8 @@ class Service:
         session = RedactingSession(connection, self.visibility(caller), hidden, alone=alone)
         if not alone:
             session.share(self.shared_lists, max_age)
-        try:
+        with contextlib.closing(session):
             yield context_of(session, self.platform, namespace)
-        finally:
-            session.close()
 
     @contextlib.contextmanager
     def live_session(
@@ -211,10 +209,8 @@ class Service:
         session.caller = caller.name
         if not alone:
             session.share(self.shared_lists, max_age)
-        try:
+        with contextlib.closing(session):
             yield session
-        finally:
-            session.close()
 
     def wait_until_seen(self, written: Iterable[Object], gone: Iterable[Key] = ()) -> None:
         """Wait until the mirror has the written objects, so that a client reads its own write, but not too long.

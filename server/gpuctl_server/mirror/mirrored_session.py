@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TypeVar
 
 from gpuctl.kube.connection import Connection
@@ -102,12 +102,9 @@ def mirrored(
     redactor: ObjectRedactor | None = None,
 ) -> Iterator[ReadContext]:
     """Yield a read context on a mirrored session, which is closed with the block. A note says if the mirror is old."""
-    session = MirroredSession(connection, mirror, visibility, redactor)
-    try:
+    with closing(MirroredSession(connection, mirror, visibility, redactor)) as session:
         reader = context_of(session, platform, namespace)
         if (age := mirror.age) is not None:
             ago = rough_duration(age)
             reader.scope.note(say("the cluster cannot be watched: this is its last known state, {ago} old", ago=ago))
         yield reader
-    finally:
-        session.close()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from functools import partial
 
 import click
@@ -26,6 +26,7 @@ from gpuctl.cli.options.planning_options import documents_of
 from gpuctl.cli.options.snapshot_options import check_snapshot_option, snapshot_option, snapshot_source
 from gpuctl.cli.output import json, text
 from gpuctl.cli.output.fit_lines import fit_lines, suggestion_lines
+from gpuctl.cli.output.terminal import is_coloured
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
@@ -145,15 +146,10 @@ def _fit_waiting(namespace: str | None, connection: ConnectionOptions, snapshot_
     if snapshot_file is not None:
         return _answer(fit_waiting(snapshot=snapshot_source(snapshot_file), namespace=namespace))
     if (service := selected_service(connection)) is not None:
-        try:
+        with closing(service):
             return fit_waiting_by_service(service, namespace)
-        finally:
-            service.close()
-    session = open_cluster(connection)
-    try:
+    with closing(open_cluster(connection)) as session:
         return _answer(fit_waiting(cluster=session.connection, namespace=namespace))
-    finally:
-        session.close()
 
 
 def _answer(result: FitResult) -> FitAnswer:
@@ -163,9 +159,8 @@ def _answer(result: FitResult) -> FitAnswer:
 def _show(jobs: Sequence[FitJob], nothing: str, *, suggested: bool) -> None:
     if not jobs:
         click.echo(nothing, err=True)
-    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     for job in jobs:
-        for line in fit_lines(job, coloured=coloured):
+        for line in fit_lines(job, coloured=is_coloured()):
             click.echo(line)
         for line in suggestion_lines(job.suggestions) if suggested and job.verdict in LACKING else ():
             click.echo(line)

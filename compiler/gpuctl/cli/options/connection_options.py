@@ -28,7 +28,7 @@ from gpuctl.cli.options.completion_callbacks import complete_context
 from gpuctl.cli.options.server_option import hidden_server_option, server_option
 from gpuctl.cli.options.service_choice import chosen_service
 from gpuctl.cli.output.printing import show_value
-from gpuctl.cli.output.terminal import columns_of
+from gpuctl.cli.output.terminal import columns_of, is_coloured
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.cluster_identity import check_cluster
 from gpuctl.kube.configuration import Impersonation, open_session
@@ -261,11 +261,7 @@ _FAILURES = {failure.exit_code: failure for failure in (ClusterFailure, RefusedF
 
 def error_prefix() -> str:
     """Return the prefix of every error message, coloured on a terminal."""
-    return click.style("error", fg="red") if _coloured() else "error"
-
-
-def _coloured() -> bool:
-    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return click.style("error", fg="red") if is_coloured(sys.stderr) else "error"
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any, BinaryIO, TypeVar
 
 import click
@@ -56,8 +57,5 @@ def chosen_snapshot(name: str | None, connection: ConnectionOptions) -> Snapshot
 
 def take_snapshot_of_cluster(connection: ConnectionOptions) -> Snapshot:
     """Take a snapshot of the cluster that the options select."""
-    session = open_cluster(connection)
-    try:
+    with closing(open_cluster(connection)) as session:
         return take_snapshot(session)
-    finally:
-        session.close()

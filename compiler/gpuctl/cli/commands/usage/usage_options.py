@@ -127,12 +127,9 @@ def open_usage_backend(
         raise click.UsageError(
             "--server selects a service, which has its own database: leave --database and --config out."
         )
-    with cluster_errors(as_json=as_json, of_plan=False):
-        backend = _backend(source, partial(_uid_at_hand, connection))
-        try:
-            yield backend
-        finally:
-            backend.close()
+    errors = cluster_errors(as_json=as_json, of_plan=False)
+    with errors, closing(_backend(source, partial(_uid_at_hand, connection))) as backend:
+        yield backend
 
 
 def _backend(source: UsageSource, own_uid: Callable[[], str | None]) -> UsageBackend:
@@ -151,11 +148,8 @@ def _open_database(address: str, own_uid: Callable[[], str | None]) -> UsageBack
 def _uid_at_hand(connection: ConnectionOptions) -> str | None:
     """Return the uid of the cluster of the kubeconfig; None if it cannot be read."""
     try:
-        session = open_session(kubeconfig=connection.kubeconfig, context=connection.context)
-        try:
+        with closing(open_session(kubeconfig=connection.kubeconfig, context=connection.context)) as session:
             return kube_system_uid(session)
-        finally:
-            session.close()
     except ClusterError:
         return None
 

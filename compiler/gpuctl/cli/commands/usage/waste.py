@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import click
 
 from gpuctl.api.usage_answers import HeldIdleWorkload, IdleGpuList
@@ -107,11 +109,8 @@ def _reject_cluster_options(platform: str | None, connection: ConnectionOptions)
 def _with_pauses(waste: IdleGpuReport, connection: ConnectionOptions, platform: str | None) -> IdleGpuReport:
     """Add the names of pausable jobs in the kubeconfig's cluster; matched by uid, so a wrong cluster adds none."""
     try:
-        session = open_session(kubeconfig=connection.kubeconfig, context=connection.context)
-        try:
+        with closing(open_session(kubeconfig=connection.kubeconfig, context=connection.context)) as session:
             return with_pauses(waste, pausable_names(context_of(session, platform_settings(platform))))
-        finally:
-            session.close()
     except ClusterError as error:
         click.echo(f"note: unknown which of them can be paused: {error.message}", err=True)
         return waste
