@@ -1,4 +1,4 @@
-"""Fetching the keys of an OpenID Connect provider that is slow, fails, or changes its keys."""
+"""Requests to an OpenID Connect provider that is slow, fails, changes its keys, or gives a wrong configuration."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gpuctl.kube.api_errors import ConnectionFailed
+from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl_server.access import oidc_keys
 from gpuctl_server.access.oidc_keys import ProviderKeys
+from gpuctl_server.access.oidc_login import CodeFlow, LoginAttempt, LoginFailed
 from support.oidc_provider import OidcProvider
 
 
@@ -73,12 +74,12 @@ def test_last_keys_stay_valid_while_the_provider_fails(provider: OidcProvider, m
 def test_requests_do_not_wait_one_after_another_for_a_provider_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     fetched = []
 
-    def fail(address: str) -> dict[str, object]:
-        fetched.append(address)
+    def fail(issuer: str, field: str) -> str:
+        fetched.append(field)
         time.sleep(0.3)
         raise ConnectionFailed("no answer")
 
-    monkeypatch.setattr(oidc_keys, "read_json", fail)
+    monkeypatch.setattr(oidc_keys, "provider_address", fail)
     keys = ProviderKeys("https://sso.example.com")
     begun = time.monotonic()
     with ThreadPoolExecutor(20) as pool:
@@ -86,3 +87,17 @@ def test_requests_do_not_wait_one_after_another_for_a_provider_that_fails(monkey
     assert all(isinstance(one.exception(), ConnectionFailed) for one in asking)
     assert len(fetched) == 1
     assert time.monotonic() - begun < 3
+
+
+def test_configuration_of_another_issuer_is_rejected(provider: OidcProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its token endpoint must not receive the code, the verifier and the client's secret."""
+    flow, attempt = CodeFlow(provider.issuer, "gpuctl", "http://127.0.0.1/callback", "openid"), LoginAttempt.new()
+    description = {**provider.description(), "issuer": "https://other.example.com"}
+    monkeypatch.setattr(provider, "description", lambda: description)
+    with pytest.raises(LoginFailed, match="token"):
+        flow.token(attempt, {"state": attempt.state, "code": "once"})
+    assert provider.forms == []
+    with pytest.raises(ClusterError, match="another `issuer`"):
+        flow.address(attempt)
+    with pytest.raises(ClusterError, match="another `issuer`"):
+        ProviderKeys(provider.issuer).find("one")

@@ -10,7 +10,7 @@ import jwt
 
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.language.sentences import say
-from gpuctl_server.access.oidc_login import PATIENCE, is_address, read_json
+from gpuctl_server.access.oidc_login import PATIENCE, provider_address
 
 _LAST = 300.0
 """Seconds after which keys are fetched again."""
@@ -76,13 +76,7 @@ class ProviderKeys:
 
     def _published(self) -> Sequence[jwt.PyJWK]:
         if self._client is None:
-            found = read_json(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
-            address = found.get("jwks_uri") if found.get("issuer") == self._issuer else None
-            if not isinstance(address, str) or not is_address(address):
-                raise ClusterError(
-                    say("{issuer}: its OpenID configuration has no valid `issuer` and `jwks_uri`", issuer=self._issuer)
-                )
-            self._client = jwt.PyJWKClient(address, timeout=PATIENCE)
+            self._client = jwt.PyJWKClient(provider_address(self._issuer, "jwks_uri"), timeout=PATIENCE)
         try:
             return self._client.get_signing_keys(refresh=True)
         except (jwt.PyJWKClientError, jwt.PyJWKSetError, jwt.PyJWKError, OSError, ValueError) as error:

@@ -99,7 +99,7 @@ class CodeFlow:
             "code_challenge": attempt.challenge,
             "code_challenge_method": "S256",
         }
-        found = self._endpoint("authorization_endpoint")
+        found = provider_address(self.issuer, "authorization_endpoint")
         return f"{found}{'&' if '?' in found else '?'}{urllib.parse.urlencode(query)}"
 
     def token(self, attempt: LoginAttempt, answer: Mapping[str, str]) -> str:
@@ -124,8 +124,9 @@ class CodeFlow:
         try:
             if self.secret is not None:
                 form["client_secret"] = self.secret.expanduser().read_text().strip()
-            request = urllib.request.Request(  # noqa: S310 - checked by `_endpoint`
-                self._endpoint("token_endpoint"), urllib.parse.urlencode(form).encode(), {"Accept": "application/json"}
+            address = provider_address(self.issuer, "token_endpoint")
+            request = urllib.request.Request(  # noqa: S310 - checked by `provider_address`
+                address, urllib.parse.urlencode(form).encode(), {"Accept": "application/json"}
             )
             token = str(read_json(request).get("id_token"))
             nonce = jwt.decode(token, options={"verify_signature": False}).get("nonce")
@@ -136,13 +137,22 @@ class CodeFlow:
             raise LoginFailed("token")
         return token
 
-    def _endpoint(self, name: str) -> str:
-        found: Any = read_json(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration").get(name)
-        if not isinstance(found, str) or not is_address(found):
-            raise ClusterError(
-                say("{issuer}: its OpenID configuration has no valid `{field}`", issuer=self.issuer, field=name)
-            )
-        return found
+
+def provider_address(issuer: str, field: str) -> str:
+    """Return an address in a provider's OpenID configuration, whose ``issuer`` must be equal (OpenID Connect Discovery
+    1.0, section 4.3).
+
+    :raises ClusterError: the configuration cannot be read, or is not valid.
+    """
+    found = read_json(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+    if found.get("issuer") != issuer:
+        raise ClusterError(
+            say("{issuer}: its OpenID configuration has another `issuer` than the setting `oidc_issuer`", issuer=issuer)
+        )
+    address = found.get(field)
+    if not isinstance(address, str) or not is_address(address):
+        raise ClusterError(say("{issuer}: its OpenID configuration has no valid `{field}`", issuer=issuer, field=field))
+    return address
 
 
 def is_address(text: str) -> bool:
