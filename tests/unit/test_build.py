@@ -495,6 +495,13 @@ def test_platform_is_found_if_the_output_is_inside_the_source(build: Build, here
     assert "gpu.example.com" in (here / "src/rendered/team-a/job-sft.yaml").read_text()
 
 
+def test_training_whose_name_gains_or_loses_its_hash_starts_anew(build: Build, here: Path) -> None:
+    (here / "src/jobs/a.yaml").write_text(training("a"))
+    for options, has in (([], None), (["--gitops", "argocd"], "a"), ([], "no")):
+        said = f"starts anew: training a in team-a: its name has {has} hash now\n"
+        assert (said in build("src", "-o", "rendered", *options).out) == (has is not None)
+
+
 @pytest.mark.parametrize(
     ("platform", "options", "same_as"),
     [

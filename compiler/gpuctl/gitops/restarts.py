@@ -106,9 +106,11 @@ def renamed_trainings(
             continue
         if change.before["metadata"]["name"] == change.after["metadata"]["name"]:
             continue
-        same = is_same_document(change.before, change.after, document_key)
+        is_relowered = is_same_document(change.before, change.after, document_key) and (
+            _is_hashed(change.before) and _is_hashed(change.after)
+        )
         job = JobId("training", change.key.namespace, unhashed_name(change.after))
-        found.append(Restart(job, RELOWERED if same else differing_fields(change.before, change.after)))
+        found.append(Restart(job, RELOWERED if is_relowered else differing_fields(change.before, change.after)))
     return found
 
 
@@ -132,10 +134,14 @@ def differing_fields(before: Object, after: Object) -> str:
     kept = {f"spec.{field}" for field in changeable_fields(after)}
     paths = [change.path for change in value_changes(before.get("spec"), after.get("spec"), "spec")]
     paths += [change.path for change in value_changes(fixed_labels(before), fixed_labels(after), "metadata.labels")]
-    was_hashed = unhashed_name(before) != before["metadata"]["name"]
-    return _shown([path for path in paths if path not in kept]) or (
-        RELOWERED if was_hashed else "its name has a hash now"
-    )
+    named = "its name has a hash now"
+    if _is_hashed(before):
+        named = RELOWERED if _is_hashed(after) else "its name has no hash now"
+    return _shown([path for path in paths if path not in kept]) or named
+
+
+def _is_hashed(obj: Object) -> bool:
+    return unhashed_name(obj) != str(obj["metadata"]["name"])
 
 
 def _shown(paths: Iterable[str]) -> str:
