@@ -88,8 +88,10 @@ def report_wrong_kind(
         )
     elif node.kind == SCALAR:
         hint = as_mapping(node.value, path, shape)
-    elif expected == SCALAR:
-        hint = _as_key(node, path) or _as_value(node, path) or _as_text(findings.chunk, node) or say("write one value")
+    else:
+        hint = _as_key(node, path) or _as_value(node, path, shape) or _as_text(findings.chunk, node)
+        if expected == SCALAR:
+            hint = hint or say("write one value")
     kinds = (expected,) if isinstance(expected, str) else expected
     message = say(
         "{field} must be {kinds:or}, not {kind}",
@@ -157,8 +159,13 @@ def _as_key(node: YamlNode, path: FieldPath) -> Sentence | None:
     return say("quote a key with dots: `{path}`", path=written)
 
 
-def _as_value(node: YamlNode, path: FieldPath) -> Sentence | None:
-    """Return the hint for ``configMap: {name: NAME}`` as Kubernetes writes it, and the like; None for other values."""
+def _as_value(node: YamlNode, path: FieldPath, shape: Shape | None) -> Sentence | None:
+    """Return the hint for ``configMap: {name: NAME}`` as Kubernetes writes it, or a list of one value; else None."""
+    single = shape.scalar if isinstance(shape, UnionShape) else shape
+    is_one = node.kind == SEQUENCE and len(node.value) == 1 and node.value[0].kind == SCALAR
+    if is_one and isinstance(single, ScalarShape) and read_scalar(node.value[0], single) is not MISFIT:
+        text = shorten(flow_text(node.value[0].value))
+        return say("write `{text}`", text=f"{path[-1]}: {text}" if isinstance(path[-1], str) else text)
     entries = node.value if node.kind == MAPPING else []
     if len(entries) != 1 or entries[0][1].kind != SCALAR or entries[0][1].is_null or not isinstance(path[-1], str):
         return None
@@ -267,7 +274,7 @@ class _Conformer:
 
     def _scalar(self, node: YamlNode, shape: ScalarShape) -> Any:
         if node.kind != SCALAR or node.is_null:
-            return self._wrong(node, SCALAR)
+            return self._wrong(node, SCALAR, shape)
         if self.path == ["kind"]:
             return self.kind  # Read before everything else; it may be an alias.
         value = read_scalar(node, shape)
