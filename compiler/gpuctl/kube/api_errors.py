@@ -209,6 +209,16 @@ def if_allowed(read: Callable[[], _T], otherwise: _D) -> _T | _D:
         raise
 
 
+def or_refusal(read: Callable[[], _T]) -> _T | ApiError:
+    """Return the result of ``read``, or the error if the user may not read it."""
+    try:
+        return read()
+    except ApiError as error:
+        if error.lacks_permission:
+            return error
+        raise
+
+
 def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
     """Return the seconds of a response's ``Retry-After``; None without a number."""
     value = headers.get("Retry-After")

@@ -7,12 +7,13 @@ running work would be ended. (A pod without its service account is not accepted;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from gpuctl.apply.plan.dry_run_pods import DryRunPod
 from gpuctl.apply.plan.plan import WRITING, Plan
 from gpuctl.capacity.snapshot.pod_requests import amounts, pod_requests
-from gpuctl.kube.api_errors import ApiError, if_allowed
+from gpuctl.kube.api_errors import ApiError, if_allowed, or_refusal
 from gpuctl.kube.dynamic_resources import DEVICE_CLAIMS, may_offer_extended_resource, serves_dra
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
@@ -111,14 +112,9 @@ def _objects(session: Session, plan: Plan, pods: list[DryRunPod], findings: _Fin
 
 def _state(session: Session, key: Key) -> str | ApiError | None:
     """Return ``there``, ``leaving``, None if absent, or the error if the user may not read it."""
-    try:
-        found = session.get_metadata(key)
-    except ApiError as error:
-        if error.lacks_permission:
-            return error
-        raise
-    if found is None:
-        return None
+    found = or_refusal(partial(session.get_metadata, key))
+    if found is None or isinstance(found, ApiError):
+        return found
     return "leaving" if found["metadata"].get("deletionTimestamp") else "there"
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from gpuctl.kube.api_errors import ApiError, if_allowed
+from gpuctl.kube.api_errors import ApiError, if_allowed, or_refusal
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import OPTIONAL, RESOURCES, SERVICES, SHARED_KINDS, WORKLOADS, Key, Object, key_of
 from gpuctl.objects.label_names import MANAGED_BY
@@ -97,17 +98,8 @@ def _claims_devices(workload: Object) -> bool:
     return any(template["spec"].get("resourceClaims") for template, _ in pod_templates(workload))
 
 
-def _get(session: Session, key: Key) -> Object | ApiError | None:
-    try:
-        return session.get(key)
-    except ApiError as error:
-        if error.lacks_permission:
-            return error
-        raise
-
-
 def _get_each(session: Session, keys: Sequence[Key]) -> Iterator[tuple[Key, Object | ApiError | None]]:
-    return zip(keys, session.each(lambda key: _get(session, key), keys), strict=True)
+    return zip(keys, session.each(lambda key: or_refusal(partial(session.get, key)), keys), strict=True)
 
 
 def _ours(session: Session, listing: _Listing) -> list[Object]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from typing import NamedTuple
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.pods.cluster_model import ClusterModel
 from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
-from gpuctl.kube.api_errors import ApiError, if_allowed
+from gpuctl.kube.api_errors import ApiError, if_allowed, or_refusal
 from gpuctl.kube.dynamic_resources import DEVICE_CLAIMS, serves_dra
 from gpuctl.kube.kueue import kueue_resources, waiting_workload
 from gpuctl.kube.scope import Scope
@@ -253,15 +254,8 @@ def _runs(pod: Object) -> bool:
 
 
 def _each(scope: Scope, keys: list[Key], why: str) -> Iterator[tuple[str, Object | None]]:
-    def read(key: Key) -> Object | ApiError | None:
-        try:
-            return scope.session.get(key)
-        except ApiError as error:
-            if error.lacks_permission:
-                return error
-            raise
-
-    for key, found in zip(keys, scope.session.each(read, keys), strict=True):
+    answers = scope.session.each(lambda key: or_refusal(partial(scope.session.get, key)), keys)
+    for key, found in zip(keys, answers, strict=True):
         if isinstance(found, ApiError):
             scope.note(say("{objects} may not be read: {why}", objects=key.resource.plural, why=why))
         else:
