@@ -17,8 +17,9 @@ from gpuctl.cli.options.reading_options import (
     open_context,
     reading_options,
 )
-from gpuctl.cli.output.history_lines import HEADERS, cells, difference, notes
+from gpuctl.cli.output.history_lines import HEADERS, cells, notes
 from gpuctl.cli.output.printing import show_table, show_value
+from gpuctl.cli.output.yaml_diff import yaml_diff
 from gpuctl.usecases.queries.job_queries import document_history
 
 
@@ -84,7 +85,7 @@ def _pair(text: str) -> tuple[int, int | None]:
 def _compare(old: PastDocument, new: PastDocument, output: str) -> None:
     if output == "text":
         titles = (f"revision {old.revision}", f"revision {new.revision}")
-        for line in difference(old.document, new.document, titles):
+        for line in yaml_diff(old.document, new.document, titles):
             click.echo(line, nl=False)
         return
     show_value(RevisionChanges.of(old, new).as_json(), output)

@@ -26,7 +26,7 @@ from gpuctl.cli.options.document_options import job_namespace_option
 from gpuctl.cli.options.planning_options import queue_option
 from gpuctl.cli.options.platform_option import platform_settings
 from gpuctl.cli.options.reading_options import reject_platform, settings_option
-from gpuctl.cli.output.history_lines import difference
+from gpuctl.cli.output.yaml_diff import yaml_diff
 from gpuctl.kube.scope import Scope
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.usecases.changes.applying import apply_request, preview_request
@@ -127,7 +127,7 @@ def _showing(target: RollbackTarget, invocation: Invocation) -> Callable[[Plan],
     def confirm(plan: Plan) -> bool:
         if not invocation.yes and not invocation.as_json:
             titles = ("the job as it is", f"revision {target.past.revision}")
-            for line in difference(target.live, target.past.document, titles):
+            for line in yaml_diff(target.live, target.past.document, titles):
                 click.echo(line, nl=False, err=True)
         return confirm_plan(plan, yes=invocation.yes)
 

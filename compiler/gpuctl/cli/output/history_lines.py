@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from difflib import unified_diff
-from typing import Any
+from collections.abc import Iterable
 
 from gpuctl.apply.state.past_documents import PastDocument
-from gpuctl.backend.emitter import emit_object
 from gpuctl.gitops.value_change import changes_text
 from gpuctl.reading.jobs.document_history import HistoryRow, to_minute
 
@@ -49,12 +46,6 @@ def _change(row: HistoryRow) -> str:
     if not row.changes:
         return "masked values or no change" if past.masked else "no change"
     return changes_text(row.changes)
-
-
-def difference(old: dict[str, Any] | None, new: dict[str, Any], titles: tuple[str, str]) -> Iterator[str]:
-    """Yield the lines of a unified diff of two documents."""
-    one, other = ([] if data is None else emit_object(data).splitlines(keepends=True) for data in (old, new))
-    yield from unified_diff(one, other, *titles)
 
 
 def notes(past: PastDocument) -> Iterable[str]:

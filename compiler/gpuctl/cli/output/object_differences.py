@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from difflib import unified_diff
-from typing import Any
-
-from gpuctl.backend.emitter import emit_object
 from gpuctl.cli.output.markdown import fold
+from gpuctl.cli.output.yaml_diff import yaml_diff
 from gpuctl.gitops.object_changes import ObjectChange, StateChanges
 from gpuctl.gitops.value_change import changes_text
 from gpuctl.language.masking import masked_pair
@@ -25,13 +22,10 @@ def text_lines(changes: StateChanges) -> list[str]:
 
 
 def _unified(change: ObjectChange) -> list[str]:
-    def shown(obj: Any) -> list[str]:
-        return emit_object(without_archive(obj)).splitlines(keepends=True) if obj is not None else []
-
-    before, after = masked_pair(change.before, change.after)
+    before, after = (obj and without_archive(obj) for obj in masked_pair(change.before, change.after))
     old = "/dev/null" if change.before is None else f"before/{change.key}"
     new = "/dev/null" if change.after is None else f"after/{change.key}"
-    return list(unified_diff(shown(before), shown(after), old, new))
+    return list(yaml_diff(before, after, (old, new)))
 
 
 def markdown_lines(changes: StateChanges, against: str) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import unified_diff
 from itertools import zip_longest
 from typing import Any
 
@@ -14,7 +13,7 @@ import click
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.step_diff import before_and_after, masked_change
 from gpuctl.apply.state.field_paths import named
-from gpuctl.backend.emitter import emit_object
+from gpuctl.cli.output.yaml_diff import yaml_diff
 from gpuctl.gitops.value_change import changes_text
 from gpuctl.hints import NextStep, explain_waiting, reach_job
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object
@@ -143,13 +142,11 @@ def diff_text(step: Step, keys: Records, *, coloured: bool = False) -> Iterator[
 
 def object_diff(key: Key, before: Object | None, after: Object | None, *, coloured: bool = False) -> Iterator[str]:
     """Yield the unified diff of an object, in YAML; None: it does not exist."""
-    lines = unified_diff(
-        emit_object(before).splitlines(keepends=True) if before is not None else [],
-        emit_object(after).splitlines(keepends=True) if after is not None else [],
+    titles = (
         f"live/{key}" if before is not None else "/dev/null",
         f"wanted/{key}" if after is not None else "/dev/null",
     )
-    return _coloured(lines, coloured)
+    return _coloured(yaml_diff(before, after, titles), coloured)
 
 
 def _coloured(lines: Iterable[str], coloured: bool) -> Iterator[str]:
@@ -185,10 +182,4 @@ def _in_order_of(model: Any, value: Any) -> Any:
 
 def fallback_text(key: Key, new: Object, old: Object, *, coloured: bool = False) -> Iterator[str]:
     """Yield the diff between the new object and the old one, which a recovery creates if the new one is refused."""
-    lines = unified_diff(
-        emit_object(new).splitlines(keepends=True),
-        emit_object(_in_order_of(new, old)).splitlines(keepends=True),
-        f"wanted/{key}",
-        f"if refused/{key}",
-    )
-    return _coloured(lines, coloured)
+    return _coloured(yaml_diff(new, _in_order_of(new, old), (f"wanted/{key}", f"if refused/{key}")), coloured)
