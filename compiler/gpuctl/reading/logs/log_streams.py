@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, NotThere
+from gpuctl.kube.backoff import delay_after
 from gpuctl.kube.response_streams import ResponseStream
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
@@ -20,8 +21,7 @@ from gpuctl.reading.jobs.pod_selection import select_container
 from gpuctl.reading.jobs.status import pod_status
 from gpuctl.reading.logs.log_parsing import LogLine, Position, instant, parse
 
-_TRIES = 8
-_PAUSE = 0.3
+_TRIES = 6
 _SILENT_NODE = re.compile(r"(?:dial|read) tcp [^ ]*: (?:connect: )?(.*?)\s*$|(context deadline exceeded|i/o timeout)")
 
 
@@ -164,7 +164,7 @@ class ContainerLog:
                 failures += 1
                 if failures > _TRIES:
                     raise
-                time.sleep(_PAUSE * failures)
+                time.sleep(delay_after(failures))
                 first = self.read()
 
 

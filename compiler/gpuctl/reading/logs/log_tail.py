@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.backoff import delay_after
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.reading.logs.log_streams import (
@@ -23,7 +24,8 @@ from gpuctl.reading.logs.log_streams import (
     log_error_text,
 )
 
-_PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
+_EMPTY = 5
+"""Number of consecutive streams without a line that count as failures: more of them do not end a log."""
 _TRIES = 20
 """Number of attempts to read the log of a container that has ended. That of one that may run again is awaited."""
 _REPORTED = 3
@@ -140,7 +142,7 @@ class LogTail:
                     return self._lost(error)
                 if failures >= _REPORTED:
                     self._report_interruption(log_error_text(error, self.source.pod))
-                self._wait(run, _PAUSES[min(failures, len(_PAUSES)) - 1])
+                self._wait(run, delay_after(failures))
                 continue
             if run.state == "over":
                 return None
@@ -149,8 +151,8 @@ class LogTail:
                 continue
             # The stream ended while the container runs: the event of its end is on the way, or a proxy closed the
             # stream.
-            failures = 0 if self._lines > before else min(failures + 1, len(_PAUSES))
-            self._wait(run, _PAUSES[max(0, failures - 1)])
+            failures = 0 if self._lines > before else min(failures + 1, _EMPTY)
+            self._wait(run, delay_after(failures))
         return None
 
     def _gone(self) -> LogProblem | None:
