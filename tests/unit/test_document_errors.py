@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import pytest
+from wcwidth import wcswidth
 
 import gpuctl
 from gpuctl.api.document_answers import DiagnosticsAnswer
@@ -459,3 +461,13 @@ def test_printed_hint_gives_a_valid_document(field: str, hint: str | None, corre
 def test_hint_for_alternatives_of_which_none_or_both_are_given(text: str, hint: str) -> None:
     (error,) = diagnostics_of(text)
     assert error.hint == hint
+
+
+def test_caret_stands_below_its_text_in_any_script() -> None:
+    """A Thai vowel above its consonant and a skin tone take no column of their own."""
+    result = gpuctl.compile(
+        gpuctl.Source("job.yaml", 'job: {description: "กิ 👍🏽", nme: x}\nkind: training\nversion: v0.1\n')
+    )
+    text = render(result.diagnostics, result.sources).splitlines()
+    row, mark = next((row, mark) for row, mark in pairwise(text) if "nme" in row and "^" in mark)
+    assert wcswidth(mark[: mark.index("^")]) == wcswidth(row[: row.index("nme")])

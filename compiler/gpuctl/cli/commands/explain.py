@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
-from wcwidth import wcswidth
 
+from gpuctl.cli.output.table import width_of
 from gpuctl.frontend.codes import CODES
 from gpuctl.frontend.codes.code_translations import chinese_texts, translate
 from gpuctl.language.kinds import KINDS, model_of
@@ -279,7 +279,7 @@ def _wrapped_chinese(text: str, width: int) -> str:
     """Wrap a Chinese text, which has no blanks between words, at a width in columns of the terminal."""
     lines = [""]
     for word in CHINESE_WORD.findall(text):
-        if lines[-1] and wcswidth(lines[-1] + word.rstrip()) > width:
+        if lines[-1] and width_of(lines[-1] + word.rstrip()) > width:
             lines.append("")
         lines[-1] += word if lines[-1] else word.lstrip()
     return "\n".join(line.rstrip() for line in lines)
@@ -293,10 +293,10 @@ def _print_list(rows: Iterable[tuple[str, str]]) -> None:
             formatter.write_dl(rows, col_max=44)
         click.echo(formatter.getvalue(), nl=False)
         return
-    column = min(44, max(wcswidth(name) for name, _ in rows)) + 4
+    column = min(44, max(width_of(name) for name, _ in rows)) + 4
     for name, text in rows:
         first, *rest = _wrapped_chinese(text, max(_width() - column - 2, 10)).splitlines()
-        gap = column - 2 - wcswidth(name)
+        gap = column - 2 - width_of(name)
         click.echo(f"  {name}" + (" " * gap if gap > 1 else "\n" + " " * column) + first)
         for line in rest:
             click.echo(" " * column + line)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 import click
 
+from gpuctl.cli.output.table import width_of
 from gpuctl.cli.output.terminal import is_coloured
 from gpuctl.frontend.diagnostics import SECRET_CODES, Diagnostic, Severity, SourceSpan, count
 from gpuctl.frontend.source import Source, lines_of
@@ -85,10 +85,10 @@ def _one(diagnostic: Diagnostic, lines: _Lines, coloured: bool) -> str:
     line = lines.get(span)
     if line is not None:
         before, marked = _excerpt(line, span)
-        shown, caret = before[0] + marked + before[1], "^" * max(1, _width(marked))
+        shown, caret = before[0] + marked + before[1], "^" * max(1, width_of(marked))
         text += f"{margin} {bar}\n"
         text += f"{_style(str(span.line), 'blue', coloured)} {bar} {shown}\n"
-        hint, indent = diagnostic.hint, _width(before[0])
+        hint, indent = diagnostic.hint, width_of(before[0])
         beside = hint is not None and "\n" not in hint and indent + len(caret) + len(hint) < _WIDEST
         advice = f" {hint}" if beside else ""
         text += f"{margin} {bar} {' ' * indent}{_style(caret + advice, colour, coloured)}\n"
@@ -117,13 +117,6 @@ def _excerpt(line: str, span: SourceSpan) -> tuple[tuple[str, str], str]:
     if len(after) > room:
         after = after[: max(0, room - 3)] + "..."
     return (before, after), marked
-
-
-def _width(text: str) -> int:
-    """Return the terminal columns of a text: East Asian wide characters take two, combining marks none."""
-    if text.isascii():
-        return len(text)
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def _style(text: str, colour: str | None, coloured: bool) -> str:
