@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from gpuctl.objects.api_resources import Object, annotations_of, controller_of, labels_of
-from gpuctl.objects.hashed_names import LOWERED_FROM
+from gpuctl.objects.hashed_names import LOWERED_FROM, unhashed_name
 from gpuctl.objects.hidden_names import prefixed
 from gpuctl.objects.label_names import (
     AFTER,
@@ -133,6 +133,14 @@ def job_title(labels: Mapping[str, str], keys: Records) -> str:
     """Return the job of a pod with these labels, as ``training/x``; "" if the pod is not gpuctl's."""
     kind, name = labels.get(keys.job_type), labels.get("app")
     return prefixed(f"{kind}/", name) if kind and name else ""
+
+
+def main_title(obj: Object, keys: Records) -> str:
+    """Return the title of an object of a job: ``training/x``, also if its name has a hash; ``job/x`` without a label of
+    gpuctl.
+    """
+    kind = labels_of(obj).get(keys.job_type) or obj["kind"].lower()
+    return f"{kind}/{unhashed_name(obj)}"
 
 
 def is_shared(obj: Object, keys: Records) -> bool:

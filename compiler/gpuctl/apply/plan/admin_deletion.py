@@ -28,8 +28,7 @@ from gpuctl.objects.api_resources import (
     labels_of,
 )
 from gpuctl.objects.companion_names import config_map_name, pool_of
-from gpuctl.objects.hashed_names import unhashed_name
-from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
+from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours, main_title
 from gpuctl.objects.queue_names import cluster_queue_name
 
 _POLL = 0.5
@@ -243,7 +242,5 @@ def _not_saved(titles: list[str]) -> str:
 
 
 def _title(obj: Object, keys: Records) -> str:
-    kind = labels_of(obj).get(keys.job_type, obj["kind"].lower())
-    since = running_description(obj)
-    title = f"{kind}/{unhashed_name(obj)}"
+    title, since = main_title(obj, keys), running_description(obj)
     return say("{job} ({state})", job=title, state=since) if since else title

@@ -20,7 +20,7 @@ from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.companion_names import pool_definition, pool_of
-from gpuctl.objects.ownership_metadata import Records, job_title
+from gpuctl.objects.ownership_metadata import Records, job_title, main_title
 from gpuctl.objects.role_jobs import pools_of
 from gpuctl.objects.workload_state import has_ended
 
@@ -101,8 +101,7 @@ def users_of(session: Session, pool: str, keys: Records) -> dict[Key, str]:
             if pool not in pools_of(obj, keys.pool):
                 continue
             key = key_of(obj)
-            job = f"{labels_of(obj).get(keys.job_type, kind)}/{key.name}"
-            users[key] = say("{job} in {namespace}", job=job, namespace=key.namespace)
+            users[key] = say("{job} in {namespace}", job=main_title(obj, keys), namespace=key.namespace)
     return users
 
 

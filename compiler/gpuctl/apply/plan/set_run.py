@@ -21,9 +21,9 @@ from gpuctl.hints import kubectl_line
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
-from gpuctl.objects.api_resources import RESOURCES, Key, Object, Resource, key_of, labels_of
+from gpuctl.objects.api_resources import RESOURCES, Key, Object, Resource, key_of
 from gpuctl.objects.companion_names import pool_of
-from gpuctl.objects.ownership_metadata import PART_OF, Records, is_controlled, is_ours, is_shared, set_lease
+from gpuctl.objects.ownership_metadata import PART_OF, Records, is_controlled, is_ours, is_shared, main_title, set_lease
 
 _SHORT = 10
 
@@ -194,7 +194,6 @@ def plan_prune(session: Session, run: SetRun, request: ApplyRequest, plan: Plan)
                 )
             )
             continue
-        title = f"{labels_of(obj).get(keys.job_type, '')}/{key.name}".removeprefix("/")
         reason = say("no longer in the set {set}", set=run.options.name)
         steps.append(
             Step(
@@ -203,7 +202,7 @@ def plan_prune(session: Session, run: SetRun, request: ApplyRequest, plan: Plan)
                 reason,
                 live=obj,
                 method="delete",
-                title=title,
+                title=main_title(obj, keys),
                 running=running_description(obj),
             )
         )

@@ -28,10 +28,9 @@ from gpuctl.language.display_text import shorten, visible
 from gpuctl.language.masking import redact
 from gpuctl.language.names import MAIN_CONTAINER
 from gpuctl.language.sentences import clauses, say
-from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.objects.api_resources import RESOURCES, Key, Object, annotations_of, key_of
 from gpuctl.objects.durations import format_duration
-from gpuctl.objects.hashed_names import unhashed_name
-from gpuctl.objects.ownership_metadata import Records
+from gpuctl.objects.ownership_metadata import Records, main_title
 from gpuctl.objects.workload_state import is_pod_of, pod_labels
 
 _MOST_AT_ONCE = 256
@@ -61,9 +60,8 @@ class CheckpointTarget(NamedTuple):
 
 def checkpoint_target(workload: Object, keys: Records, saved: frozenset[str] = frozenset()) -> CheckpointTarget:
     """Return the checkpoint target for a live workload."""
-    key = key_of(workload)
-    job = f"{labels_of(workload).get(keys.job_type, key.kind)}/{unhashed_name(workload)}"
-    title = say("{job} in {namespace}", job=job, namespace=key.namespace)
+    namespace = workload["metadata"]["namespace"]
+    title = say("{job} in {namespace}", job=main_title(workload, keys), namespace=namespace)
     return CheckpointTarget(title, workload, saved)
 
 

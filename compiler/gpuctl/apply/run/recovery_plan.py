@@ -17,8 +17,8 @@ from gpuctl.hints import JobHint, RecoverHint
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import Sentence, clauses, say
-from gpuctl.objects.api_resources import Key, Object, annotations_of, forms_of, labels_of
-from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, Records, is_ours
+from gpuctl.objects.api_resources import Key, Object, annotations_of, forms_of
+from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, Records, is_ours, main_title
 from gpuctl.objects.queueing import is_held
 
 
@@ -338,5 +338,4 @@ def _powers(obj: Object) -> str:
 
 
 def _title(entry: JournalEntry, keys: Records) -> str:
-    labels = labels_of(entry.old) if entry.new is None else labels_of(entry.new)
-    return f"{labels.get(keys.job_type, entry.key.kind.lower())}/{entry.key.name}"
+    return main_title(entry.old if entry.new is None else entry.new, keys)
