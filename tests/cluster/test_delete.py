@@ -81,6 +81,13 @@ def test_service_of_a_job_without_the_label_is_not_deleted(place: Place) -> None
     outcome = place.gpuctl("delete", "job", "comp", code=1)
     assert f"comp in {place.namespace} is not gpuctl's" in outcome.err
     assert place.uids() == before
+    outcome = place.gpuctl("delete", "-f", place.file(compute()), "--yes")
+    user = f"deployment.apps/comp in {place.namespace}, which is not gpuctl's"
+    assert outcome.out.splitlines() == [
+        f"skipped   deployment.apps/comp -n {place.namespace}  (is not gpuctl's)",
+        f"skipped   service/svc-comp -n {place.namespace}  (is used by {user})",
+    ]
+    assert place.uids() == before
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from gpuctl.apply.plan.gitops_tracking import tracked_by
@@ -43,6 +43,7 @@ def plan_document_deletion(
         beside.setdefault((key_of(obj).namespace, labels_of(obj).get("app")), []).append(obj)
     steps: dict[Key, Step] = {}
     plan = Plan()
+    foreign = _foreign_jobs(own, live.objects)
     for item in own:
         key = key_of(item.object)
         title, kind = title_of(item.document), item.document.kind
@@ -52,6 +53,9 @@ def plan_document_deletion(
         # Changed files have another archive than those that were applied.
         if key in live.objects or not (is_code_archive(item.object) or any(map(hashed_name_of, parts))):
             steps[key] = _step(key, live.objects.get(key), title, keys, kind)
+        if key.kind in COMPANIONS and key in steps and steps[key].deletes and id(item.document) in foreign:
+            reason = say("is used by {workload}, which is not gpuctl's", workload=foreign[id(item.document)])
+            steps[key] = Step("skip", key, reason, title=title)
         for other in parts if key.kind in WORKLOADS else ():
             steps.setdefault(key_of(other), _step(key_of(other), other, title, keys, kind))
     for item in lowered:
@@ -72,6 +76,16 @@ def plan_document_deletion(
     plan.steps = _in_order(steps.values())
     check_queue_deletions(session, plan, plan.steps)
     return plan
+
+
+def _foreign_jobs(lowered: Iterable[Lowered], live: Mapping[Key, Object]) -> dict[int, Key]:
+    """Return the live workloads that are not gpuctl's, by the ids of the documents that have their names."""
+    found = {}
+    for item in lowered:
+        obj = live.get(key_of(item.object))
+        if obj is not None and obj["kind"] in WORKLOADS and not is_ours(obj):
+            found[id(item.document)] = key_of(obj)
+    return found
 
 
 def plan_job_deletion(session: Session, name: str, namespace: str | None, keys: Records) -> Plan:
