@@ -10,7 +10,7 @@ import pytest
 
 from gpuctl.kube import backoff
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
-from gpuctl.kube.reflector import Reflector, WatchedList
+from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
 
 
@@ -35,6 +35,28 @@ class ScriptedSession:
 
     def shows(self, obj: Any) -> bool:
         return True
+
+
+class AbsentKind(ScriptedSession):
+    """A session without the kind, whose server fails afterwards."""
+
+    def pages(self, *arguments: Any, on_version: Callable[[str], None], **more: Any) -> Iterator[list[Any]]:
+        raise self.watch()
+
+
+def test_outage_is_not_reported_for_a_kind_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service would no longer be ready, and not answer from its copy."""
+    monkeypatch.setattr(backoff, "delay_after", lambda failures: 0.01)
+    session = AbsentKind(ApiError(404, "NotFound", "the server could not find it"), ConnectionFailed("no route"))
+    reported: list[Event | ClusterError] = []
+    watched = WatchedList("ClusterQueue", None, is_needed=False)
+    reflector = Reflector(cast(Session, session), [watched], reported.append, retry_after=0.01)
+    reflector.start()
+    assert session.enough.wait(20)
+    reflector.stop()
+    assert [item.type for item in reported if isinstance(item, Event)] == ["LISTED"]
+    assert len(reported) == 1
+    assert isinstance(reflector.interruption, ConnectionFailed)
 
 
 @pytest.mark.parametrize(

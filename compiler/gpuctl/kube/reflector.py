@@ -178,8 +178,9 @@ class Reflector:
         absent = isinstance(error, ApiError) and (
             is_absent(watched.kind, error) if watched.is_needed else error.is_missing
         )
-        if not absent and followed.listed and not _is_final(error):
+        if not absent and followed.answered and not _is_final(error):
             return False
+        followed.answered = absent or _is_final(error)
         if not absent:
             self._emit(error)
         elif not followed.listed or self._retry_after is not None:
@@ -217,7 +218,7 @@ class Reflector:
                 self._emit(Event("ADDED" if before is None else "MODIFIED", watched.kind, item, watched))
         followed.version = versions[-1]
         if not followed.listed:
-            followed.listed = True
+            followed.listed = followed.answered = True
             self._emit(Event("LISTED", watched.kind, {}, watched))
         followed.synced_until = begun
 
@@ -261,7 +262,8 @@ class _FollowedList:
 
     ``known``: its objects by uid. ``version``: where the next watch starts; "" if the list has to be read first.
     ``had_event``: the current watch has sent an event. ``failures``: consecutive failed attempts. ``watches``: number
-    of watches started. ``synced_until``: time of the last list or event. ``interruption``: why it is not being watched.
+    of watches started. ``answered``: the server has returned the list, or that it is forbidden or does not exist; other
+    errors pass. ``synced_until``: time of the last list or event. ``interruption``: why it is not being watched.
     """
 
     def __init__(self, watched: WatchedList) -> None:
@@ -269,6 +271,7 @@ class _FollowedList:
         self.known: dict[str, Object] = {}
         self.version = ""
         self.listed = False
+        self.answered = False
         self.had_event = False
         self.failures = 0
         self.watches = 0
