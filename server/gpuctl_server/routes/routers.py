@@ -24,25 +24,32 @@ Item = TypeVar("Item")
 Parameters = ParamSpec("Parameters")
 
 
-class MirrorRoute(Route):
-    """A route that reads from the mirror. While lists are not being watched, answers have the header ``Age``: the
-    seconds since the mirror was current (RFC 9111).
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+def _dated(handle: Handler) -> Handler:
+    """Return a handler that adds the header ``Age`` (RFC 9111) to answers while lists are not being watched. It has the
+    seconds since the mirror was current.
     """
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
+    async def dated(request: Request) -> Response:
+        response = await handle(request)
+        age = request.app.state.service.mirror.age
+        if age is not None and request.method == "GET" and response.status_code < 400:
+            response.headers["Age"] = str(int(age))
+        return response
 
-        async def dated(request: Request) -> Response:
-            response = await handle(request)
-            age = request.app.state.service.mirror.age
-            if age is not None and request.method == "GET" and response.status_code < 400:
-                response.headers["Age"] = str(int(age))
-            return response
-
-        return dated
+    return dated
 
 
-class CachedRoute(MirrorRoute):
+class MirrorRoute(Route):
+    """A route that reads from the mirror."""
+
+    def get_route_handler(self) -> Handler:
+        return _dated(super().get_route_handler())
+
+
+class CachedRoute(Route):
     """A route that answers from memory while :meth:`Service.cache_version` and the rights are unchanged.
 
     For a repeated request, parsing the parameters would take most of the time.
@@ -66,7 +73,7 @@ class CachedRoute(MirrorRoute):
                 service.response_cache.keep(question, version, bytes(response.body))
             return response
 
-        return remembering
+        return _dated(remembering)
 
 
 def _known_rights(service: Service, request: Request) -> Rights | None:
