@@ -7,9 +7,11 @@ import posixpath
 import stat
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from gpuctl.frontend.directory_listing import NotAFile, read_bytes
+from gpuctl.frontend.work_tree import work_tree
 
 EntryKind = Literal["file", "directory", "link", "other"]
 MOST_LINKS = 40
@@ -145,13 +147,7 @@ def without_links(path: str, target_of: Callable[[str], str | None]) -> str | No
 
 def repository_of(start: str) -> str:
     """Return the root of the git repository around a directory, else the directory itself."""
-    folder = start
-    while not os.path.lexists(os.path.join(folder, ".git")):
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return start
-        folder = parent
-    return folder
+    return str(work_tree(Path(start)) or start)
 
 
 def _entry(item: os.DirEntry[str]) -> TreeEntry:

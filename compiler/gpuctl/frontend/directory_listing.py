@@ -10,8 +10,10 @@ import errno
 import os
 import re
 import stat
+from pathlib import Path
 from typing import NamedTuple
 
+from gpuctl.frontend.work_tree import work_tree
 from gpuctl.language.kinds import ALIASES, KINDS
 from gpuctl.language.sentences import Sentence, Template, say
 
@@ -96,6 +98,15 @@ def _read(descriptor: int, most: int) -> bytes:
         parts.append(part)
         most -= len(part)
     return b"".join(parts)
+
+
+def is_stream(path: Path) -> bool:
+    """Return True for a pipe or a device: its path does not identify the source of its text."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
 
 
 def file_type(mode: int) -> Template:
@@ -184,13 +195,11 @@ def _holds_document(path: str) -> bool:
 
 def _is_submodule(real: str) -> bool:
     """Return True if an empty directory is a submodule that is not checked out."""
-    folder = os.path.dirname(real)
-    while not os.path.lexists(os.path.join(folder, ".git")):
-        if folder == os.path.dirname(folder):
-            return False
-        folder = os.path.dirname(folder)
+    folder = work_tree(Path(real).parent)
+    if folder is None:
+        return False
     try:
-        with open(os.path.join(folder, ".gitmodules"), encoding="utf-8", errors="replace") as stream:
+        with open(folder / ".gitmodules", encoding="utf-8", errors="replace") as stream:
             paths = re.findall(_SUBMODULE, stream.read(MAX_BYTES))
     except OSError:
         return False

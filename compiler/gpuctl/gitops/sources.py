@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuctl.frontend.directory_listing import is_stream
 from gpuctl.frontend.source import STDIN
+from gpuctl.frontend.work_tree import work_tree
 from gpuctl.gitops.build_error import relative_path
 from gpuctl.language.display_text import count_text, visible
 
@@ -60,12 +61,12 @@ def build_sources(
     base = _base(directory)
 
     def source(name: str) -> BuildSource:
-        if name == _INPUT or _is_stream(name):
+        if name == _INPUT or is_stream(Path(name)):
             return BuildSource(_INPUT, None, cluster, profile)
         real = Path(os.path.realpath(name))
         if real.is_relative_to(base):
             return BuildSource(real.relative_to(base).as_posix(), None, cluster, profile)
-        root = _work_tree(real)
+        root = work_tree(real)
         if root is None:
             return BuildSource(real.name, "", cluster, profile)
         return BuildSource(real.relative_to(root).as_posix(), identity(root) or "", cluster, profile)
@@ -112,19 +113,7 @@ def _enumerated(sources: Sequence[BuildSource]) -> str:
 
 
 def _base(directory: Path) -> Path:
-    return _work_tree(directory.parent) or directory.parent
-
-
-def _work_tree(path: Path) -> Path | None:
-    return next((folder for folder in (path, *path.parents) if os.path.lexists(folder / ".git")), None)
-
-
-def _is_stream(name: str) -> bool:
-    try:
-        mode = os.stat(name).st_mode
-    except OSError:
-        return False
-    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+    return work_tree(directory.parent) or directory.parent
 
 
 def source_names(inputs: Sequence[str]) -> Callable[[str], str]:

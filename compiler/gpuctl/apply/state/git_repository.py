@@ -35,11 +35,6 @@ _HOSTS = {
 """SSH hosts of a service -> the service's main host."""
 
 
-def work_tree(path: Path) -> Path | None:
-    """Return the root of the git work tree around a path: the nearest directory with a directory or file ``.git``."""
-    return next((folder for folder in (path, *path.parents) if os.path.exists(folder / ".git")), None)
-
-
 def repository_id(root: Path) -> str | None:
     """Return the identity of a work tree's repository, such as ``github.com/team/jobs``; None if it has none.
 

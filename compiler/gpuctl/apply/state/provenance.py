@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuctl.apply.state.git_repository import repository_id, work_tree
+from gpuctl.apply.state.git_repository import repository_id
+from gpuctl.frontend.directory_listing import is_stream
 from gpuctl.frontend.source import Source
+from gpuctl.frontend.work_tree import work_tree
 from gpuctl.language.display_text import visible
 from gpuctl.language.sentences import say
 
@@ -74,7 +75,7 @@ def covers(given: Sequence[str], source: str) -> bool:
 
 
 def _source(name: str, directory: Path) -> str:
-    if name == STANDARD_INPUT or _is_stream(directory / name):
+    if name == STANDARD_INPUT or is_stream(directory / name):
         root = work_tree(Path(os.path.realpath(directory)))
         repository = repository_id(root) if root is not None else None
         return f"stdin:git:{repository}" if repository is not None else f"stdin:{_LOCAL}{os.uname().nodename}"
@@ -84,15 +85,6 @@ def _source(name: str, directory: Path) -> str:
     if root is None or repository is None:
         return f"{_LOCAL}{os.uname().nodename}{real.as_posix()}"
     return f"git:{repository}//{real.relative_to(root).as_posix()}"
-
-
-def _is_stream(path: Path) -> bool:
-    """Return True for a pipe or a device: its path does not identify the source of its text."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return False
-    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
 
 
 def list_sources(sources: Sequence[str]) -> str:

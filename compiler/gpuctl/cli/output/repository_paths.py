@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path, PurePosixPath
 
+from gpuctl.frontend.work_tree import work_tree
+
 
 def repository_path(file: str) -> str:
     """Return the path of a file relative to the root of its git repository, with ``/`` as separator.
@@ -16,5 +18,5 @@ def repository_path(file: str) -> str:
     path = Path(os.path.abspath(file))
     if not path.exists():
         return file
-    root = next((parent for parent in path.parents if (parent / ".git").exists()), None)
+    root = work_tree(path)
     return str(PurePosixPath(path.relative_to(root))) if root is not None else file

@@ -16,11 +16,12 @@ from gpuctl.apply.run.background_history import BackgroundHistory
 from gpuctl.apply.run.history_writer import ApplyOrigin
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.run.wait_running import NotRunning, wait_until_running
-from gpuctl.apply.state.git_repository import Checkout, Commit, commit_of, work_tree
+from gpuctl.apply.state.git_repository import Checkout, Commit, commit_of
 from gpuctl.apply.workflow import apply
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.document_variant import OPTION
 from gpuctl.frontend.source import Source
+from gpuctl.frontend.work_tree import work_tree
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
