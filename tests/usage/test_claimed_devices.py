@@ -39,6 +39,8 @@ def typed(name: str, kind: str) -> Object:
     [
         ([resource_slice({"name": "gpu-0"}, {"name": "gpu-1"})], ["gpu-0", "gpu-1"]),
         ([resource_slice(typed("gpu-0", "gpu"), typed("gpu-0-mig-1g", "mig"), typed("v", "vfio"))], ["gpu-0"]),
+        # Drivers may write the type in other letters.
+        ([resource_slice(typed("gpu-0", "GPU"))], ["gpu-0"]),
         ([resource_slice({"name": "whole"}, {"name": "part", "consumesCounters": [{}]})], ["whole"]),
         # A device in v1beta1.
         ([resource_slice({"name": "gpu-0", "basic": {"attributes": {"type": {"string": "gpu"}}}})], ["gpu-0"]),

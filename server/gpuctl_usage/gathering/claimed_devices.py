@@ -10,15 +10,14 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
-from gpuctl.language.device_drivers import WHOLE_CARDS
 from gpuctl.objects.api_resources import Object
-from gpuctl.reading.nodes.node_devices import device_texts, slice_resource
+from gpuctl.reading.nodes.node_devices import gpu_offers, newest_specs, pool_of
 from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, GpuRequests, GpuWeights
 from gpuctl_usage.gathering.object_facts import PodFacts
 
@@ -157,50 +156,20 @@ class Offer(NamedTuple):
 
 def offered_gpus(slices: Iterable[Object]) -> dict[Device, Offer]:
     """Return the whole GPUs and MIG slices of the newest generation of each pool."""
-    specs = [item.get("spec") or {} for item in slices]
-    newest: dict[tuple[str, str], int] = {}
-    for spec in specs:
-        key, generation = _pool(spec)
-        newest[key] = max(generation, newest.get(key, 0))
     return {
-        Device(*key, str(device.get("name"))): Offer(node, resource, resource != DEVICES and _is_on_demand(device))
-        for spec in specs
-        for key, generation in [_pool(spec)]
-        if generation == newest[key] and _DRIVER.fullmatch(key[0])
-        for device, node in _devices(spec)
-        for resource in [_resource(device)]
-        if node and resource is not None
+        Device(*key): Offer(offer.node, offer.resource or DEVICES, offer.resource is not None and bool(offer.counters))
+        for key, offer in gpu_offers(newest_specs(slices)).items()
+        if _DRIVER.fullmatch(key[0])
     }
 
 
 def _listed_devices(slices: Iterable[Object]) -> frozenset[Device]:
     """Return all devices of ResourceSlices, also those that are no GPUs or have an unknown size."""
-    specs = [item.get("spec") or {} for item in slices]
-    return frozenset(Device(*_pool(spec)[0], str(device.get("name"))) for spec in specs for device, _ in _devices(spec))
-
-
-def _pool(spec: Mapping[str, Any]) -> tuple[tuple[str, str], int]:
-    pool = spec.get("pool") or {}
-    return (str(spec.get("driver")), str(pool.get("name"))), int(pool.get("generation") or 0)
-
-
-def _devices(spec: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    for device in spec.get("devices") or []:
-        # Before v1beta2 the fields of a device are nested under ``basic``.
-        own = {**device, **(device.get("basic") or {})}
-        yield own, str(own.get("nodeName") or spec.get("nodeName") or "")
-
-
-def _resource(device: Mapping[str, Any]) -> str | None:
-    """Return the resource that a device counts as; None if its size is unknown."""
-    texts = device_texts(device)
-    if "type" not in texts:
-        return None if _is_on_demand(device) else DEVICES
-    return DEVICES if texts["type"] in WHOLE_CARDS else slice_resource(device)
-
-
-def _is_on_demand(device: Mapping[str, Any]) -> bool:
-    return bool(device.get("consumesCounters"))
+    return frozenset(
+        Device(*pool_of(spec), str(device.get("name")))
+        for spec in (item.get("spec") or {} for item in slices)
+        for device in spec.get("devices") or []
+    )
 
 
 def claimed_gpus(claim: Object, known: Mapping[Device, str] | None) -> list[str] | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuctl.capacity.devices.device_requests import CLASS_PREFIX
 from gpuctl.capacity.devices.shared_counters import CounterSet, DeviceKey, SharedCounters
@@ -120,7 +120,7 @@ def count_gpu_devices(
                 drivers[match[1]] = resource
     claims = list(claims)
     allocated = {_key_of(result) for claim in claims for result in _allocated(claim)}
-    newest = _newest(slices)
+    newest = newest_specs(slices)
     places = _places(newest, drivers, allocated, resources)
     offered, by_pod, for_requests = dict[str, Amounts](), dict[str, Amounts](), dict[str, Amounts]()
     for node, resource in places.values():
@@ -146,22 +146,17 @@ def _places(
     found: dict[DeviceKey, tuple[str, str]] = {}
     cards: dict[DeviceKey, set[CounterSet]] = {}
     divided: set[CounterSet] = set()
-    for spec in specs:
-        whole = drivers.get(spec["driver"])
-        for device in (spec.get("devices") or []) if whole is not None else []:
-            node = device.get("nodeName") or spec.get("nodeName")
-            resource = whole if _is_whole(device) else slice_resource(device)
-            if node is None or resource is None or not (resource == whole or resource in resources):
-                continue
-            key = spec["driver"], spec["pool"]["name"], device["name"]
-            counters = {(*key[:2], str(item.get("counterSet"))) for item in device.get("consumesCounters") or []}
-            if resource == whole:
-                cards[key] = counters
-            elif counters and key in allocated:
-                divided |= counters
-            elif counters:
-                continue
-            found[key] = str(node), resource
+    for key, offer in gpu_offers(specs).items():
+        whole = drivers.get(key[0])
+        if whole is None or not (offer.resource is None or offer.resource in resources):
+            continue
+        if offer.resource is None:
+            cards[key] = offer.counters
+        elif offer.counters and key in allocated:
+            divided |= offer.counters
+        elif offer.counters:
+            continue
+        found[key] = offer.node, offer.resource or whole
     return {key: place for key, place in found.items() if not cards.get(key, set()) & divided}
 
 
@@ -187,6 +182,60 @@ def _free_slices(
         if free := len(counters.room(keys).devices.difference(allocated)):
             found.setdefault(node, {})[profile] = free
     return found
+
+
+class GpuOffer(NamedTuple):
+    """A whole card or a MIG slice in a ResourceSlice.
+
+    :param resource: the extended resource of a MIG slice's profile; None for a whole card.
+    :param counters: the counter sets that it takes a part of, for a slice that the driver creates when it is allocated,
+        and for its card.
+    """
+
+    node: str
+    resource: str | None
+    counters: set[CounterSet]
+
+
+def gpu_offers(specs: Iterable[Object]) -> dict[DeviceKey, GpuOffer]:
+    """Return the whole cards and MIG slices in specs of ResourceSlices, of all drivers."""
+    found: dict[DeviceKey, GpuOffer] = {}
+    for spec in specs:
+        pool = pool_of(spec)
+        for item in spec.get("devices") or []:
+            # Before v1beta2 the fields of a device are nested under ``basic``.
+            device = {**item, **(item.get("basic") or {})}
+            node, resource = device.get("nodeName") or spec.get("nodeName"), slice_resource(device)
+            if node and (resource is not None or _is_whole(device)):
+                taken = device.get("consumesCounters") or []
+                counters = {(*pool, str(counter.get("counterSet"))) for counter in taken}
+                key = (*pool, str(device.get("name")))
+                found[key] = GpuOffer(str(node), resource, counters)
+    return found
+
+
+def newest_specs(slices: Iterable[Object]) -> list[Object]:
+    """Return the specs of slices in the newest generation of their pool. Older slices are about to be deleted."""
+    specs = [item.get("spec") or {} for item in slices]
+    newest: dict[tuple[str, str], int] = {}
+    for spec in specs:
+        newest[pool_of(spec)] = max(newest.get(pool_of(spec), 0), _generation(spec))
+    return [spec for spec in specs if _generation(spec) == newest[pool_of(spec)]]
+
+
+def pool_of(spec: Object) -> tuple[str, str]:
+    """Return driver and pool of a ResourceSlice."""
+    return str(spec.get("driver")), str((spec.get("pool") or {}).get("name"))
+
+
+def _generation(spec: Object) -> int:
+    return int((spec.get("pool") or {}).get("generation") or 0)
+
+
+def _is_whole(device: Object) -> bool:
+    """Return True for a whole GPU, False for a MIG partition, which drivers list beside it."""
+    texts = device_texts(device)
+    return str(texts["type"]).casefold() in WHOLE_CARDS if "type" in texts else not device.get("consumesCounters")
 
 
 def slice_resource(device: Mapping[str, Any]) -> str | None:
@@ -221,27 +270,6 @@ def _requested(pod: Object) -> Iterator[str]:
     """Yield the names of the resources that the containers of a pod request."""
     for container in containers_of(pod["spec"]):
         yield from (container.get("resources") or {}).get("requests") or ()
-
-
-def _newest(slices: Iterable[Object]) -> list[Object]:
-    """Return the specs of slices in the newest generation of their pool. Older slices are about to be deleted."""
-    specs = [item["spec"] for item in slices]
-    newest: dict[tuple[str, str], int] = {}
-    for spec in specs:
-        key = spec["driver"], spec["pool"]["name"]
-        newest[key] = max(newest.get(key, 0), int(spec["pool"].get("generation") or 0))
-    return [
-        spec
-        for spec in specs
-        if int(spec["pool"].get("generation") or 0) == newest[spec["driver"], spec["pool"]["name"]]
-    ]
-
-
-def _is_whole(device: Object) -> bool:
-    """Return True for a whole GPU, False for a MIG partition, which drivers list beside it."""
-    attributes = (device.get("attributes") or {}).items()
-    kinds = [value.get("string") for name, value in attributes if name.rpartition("/")[2] == "type"]
-    return str(kinds[0]).casefold() in WHOLE_CARDS if kinds else not device.get("consumesCounters")
 
 
 def _add(amounts: dict[str, Amounts], key: str, resource: str) -> None:
