@@ -186,6 +186,21 @@ def test_count_devices_per_node_without_partitions() -> None:
     assert found.offered == {"a": {"nvidia.com/gpu": 1}, "b": {"nvidia.com/gpu": 2}}
 
 
+def test_device_that_claims_share_is_counted_once() -> None:
+    """A device with allowMultipleAllocations has a share for each claim. The first claim is of no pod any more."""
+    spec = {"driver": "gpu.nvidia.com", "nodeName": "a", "pool": {"name": "a"}, "devices": [{"name": "gpu-0"}]}
+
+    def claim(*uids: str) -> Object:
+        results = [{"driver": "gpu.nvidia.com", "pool": "a", "device": "gpu-0", "shareID": f"share-{uids}"}]
+        users = [{"resource": "pods", "name": uid, "uid": uid} for uid in uids]
+        return {"metadata": {}, "status": {"allocation": {"devices": {"results": results}}, "reservedFor": users}}
+
+    claims = [claim(), claim("u"), claim("v")]
+    found = count_gpu_devices([], [{"spec": spec}], claims, frozenset({"nvidia.com/gpu"}))
+    assert found.offered == {"a": {"nvidia.com/gpu": 1}}
+    assert found.by_pod == {"u": {"nvidia.com/gpu": 1}}
+
+
 def test_slices_created_on_demand_count_in_place_of_their_card() -> None:
     """Cards 0 and 1 list a possible slice each; that of card 1 is allocated."""
     spec = {"driver": "gpu.nvidia.com", "nodeName": "a", "pool": {"name": "a", "generation": 1}}

@@ -92,7 +92,7 @@ def read_devices(scope: Scope, resources: Iterable[str]) -> Devices:
 def gpus_of_claims(scope: Scope, resources: Collection[str], pods: Collection[Object]) -> dict[str, int]:
     """Return uid of a pod -> GPUs that its resource claims hold. Nothing is read if no pod has a claim.
 
-    GPUs of a claim that several pods share are counted for one of them.
+    GPUs that several pods share are counted for one of them.
     """
     if not any(
         pod["spec"].get("resourceClaims") or any(name.startswith(CLASS_PREFIX) for name in _requested(pod))
@@ -123,15 +123,17 @@ def count_gpu_devices(
     newest = newest_specs(slices)
     places = _places(newest, drivers, allocated, resources)
     offered, by_pod, for_requests = dict[str, Amounts](), dict[str, Amounts](), dict[str, Amounts]()
+    counted: set[DeviceKey] = set()
     for node, resource in places.values():
         _add(offered, node, resource)
     for claim in claims:
         holders = for_requests if _EXTENDED in annotations_of(claim) else by_pod
         users = [item["uid"] for item in (claim.get("status") or {}).get("reservedFor") or [] if _is_pod(item)]
-        for place in filter(None, (places.get(_key_of(result)) for result in _allocated(claim))):
-            # Pods that share a claim share its devices; count them once.
-            for uid in users[:1]:
-                _add(holders, uid, place[1])
+        for key in map(_key_of, _allocated(claim)):
+            # Pods that share a claim, and claims that share a device (``shareID``): count it once.
+            if users and key in places and key not in counted:
+                counted.add(key)
+                _add(holders, users[0], places[key][1])
     return Devices(offered, by_pod, for_requests, free_slices=_free_slices(newest, drivers, allocated))
 
 
