@@ -157,10 +157,11 @@ def test_record_of_many_sweeps_stays_readable() -> None:
 
 
 class WithoutJobSets:
-    """A session of a cluster without JobSet, whose roles have no rule for its group: RBAC answers before the 404."""
+    """A session whose roles have no rule for JobSets: RBAC forbids them, whether or not the server has them."""
 
-    def __init__(self, *jobs: dict[str, Any]) -> None:
+    def __init__(self, *jobs: dict[str, Any], are_served: bool = False) -> None:
         self.jobs = list(jobs)
+        self.are_served = are_served
 
     def list_objects(self, resource: Resource, namespace: str, **_: str) -> tuple[list[dict[str, Any]], str]:
         if resource.kind != "Job":
@@ -168,8 +169,20 @@ class WithoutJobSets:
             raise ApiError(403, "Forbidden", f'{resource.plural} is forbidden: User "ada" cannot list {name}')
         return self.jobs, "1"
 
-    def each(self, function: Any, items: Any) -> list[Any]:
-        return [function(item) for item in items]
+    def request(self, method: str, path: str) -> dict[str, Any]:
+        assert (method, path) == ("GET", "/apis/jobset.x-k8s.io/v1alpha2")
+        if not self.are_served:
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        return {}
+
+
+def test_missing_prerequisite_is_unknown_if_jobsets_may_not_be_read() -> None:
+    step = Step("create", key_of(waiting()), desired=waiting(), title="training/evaluate")
+    plan = Plan([step])
+    check_prerequisites(cast(Session, WithoutJobSets(are_served=True)), plan, KEYS)
+    assert plan.errors == []
+    (note,) = plan.notes
+    assert note.startswith("whether the jobs to wait for exist in nlp is unknown: user ada may not list jobsets")
 
 
 def test_prerequisites_are_checked_without_jobsets() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.kube.api_errors import ApiError, if_allowed
+from gpuctl.kube.discovery import serves
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import RESOURCES, Resource
 
@@ -18,14 +19,7 @@ def serves_dra(session: Session) -> bool:
     """Return True if the server has the DRA API; also if the user may not ask: it is on by default since Kubernetes
     1.34.
     """
-    try:
-        session.request("GET", f"/apis/{_CLASSES.api_version}")
-    except ApiError as error:
-        if error.is_missing:
-            return False
-        if not error.lacks_permission:
-            raise
-    return True
+    return serves(session, _CLASSES)
 
 
 def taint_rule_resource(session: Session) -> Resource | None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import chain
 
 from gpuctl.apply.plan.object_decision import dry_run_copy
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.hints import STARTER, JobHint
-from gpuctl.kube.api_errors import ApiError, if_allowed
-from gpuctl.kube.scope import Scope
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.discovery import serves
+from gpuctl.kube.scope import Scope, is_absent
 from gpuctl.kube.session import Session
 from gpuctl.language.prerequisite_text import describe_prerequisite
 from gpuctl.language.sentences import Template, say
 from gpuctl.language.spelling import did_you_mean
-from gpuctl.objects.api_resources import TRAININGS, Object, annotations_of, key_of, labels_of
+from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.prerequisites import ADMISSION_GATES, Ends, ends_of, is_waiting, judge, prerequisites_of
 from gpuctl.objects.queueing import queue_of
@@ -63,7 +63,7 @@ def check_prerequisites(session: Session, plan: Plan, keys: Records) -> None:
     waiting = [step for step in plan.steps if step.action in _CREATING and _prerequisites(step, keys)]
     for namespace in sorted({step.key.namespace for step in waiting}):
         try:
-            live = _trainings(session, namespace)
+            live = _readable_trainings(session, namespace)
         except ApiError as error:
             if not error.lacks_permission:
                 raise
@@ -127,7 +127,8 @@ def note_dependents(session: Session, plan: Plan, keys: Records) -> None:
     gone = {(step.key.namespace, name): step for step in leaving for name in _names(step, keys)}
     deleted = {step.key for step in leaving}
     for namespace in sorted({step.key.namespace for step in leaving}):
-        live = if_allowed(partial(_trainings, session, namespace), [])
+        found = [Scope(session, namespace).all_if_allowed(kind, labels=OURS) or [] for kind in sorted(TRAININGS)]
+        live = list(chain.from_iterable(found))
         left = [obj for obj in live if key_of(obj) not in deleted]
         ends = ends_of(left, keys)
         for obj in left:
@@ -143,8 +144,21 @@ def note_dependents(session: Session, plan: Plan, keys: Records) -> None:
                     )
 
 
-def _trainings(session: Session, namespace: str) -> list[Object]:
-    return list(chain.from_iterable(Scope(session, namespace).lists(sorted(TRAININGS), labels=OURS)))
+def _readable_trainings(session: Session, namespace: str) -> list[Object]:
+    """Return the trainings of a namespace.
+
+    :raises ApiError: the user may not list a kind. RBAC answers so, too, for a kind that is not installed.
+    """
+
+    def listed(kind: str) -> list[Object]:
+        try:
+            return session.list_objects(RESOURCES[kind], namespace, labels=OURS)[0]
+        except ApiError as error:
+            if is_absent(kind, error) and not serves(session, RESOURCES[kind]):
+                return []
+            raise
+
+    return list(chain.from_iterable(map(listed, sorted(TRAININGS))))
 
 
 def _prerequisites(step: Step, keys: Records) -> dict[str, str]:
