@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from typing import NamedTuple
 from gpuctl.gitops.breakages import resource_title
 from gpuctl.gitops.declared_state import ALL_TYPES, ANY_TYPE, JobDemand, JobId, QuotaLimit
 from gpuctl.gitops.impact_rows import Amount, PoolRow, QuotaRow
+from gpuctl.gitops.markdown import code, escaped
 from gpuctl.gitops.resource_impact import Impact
 from gpuctl.gitops.value_change import changes_text
 from gpuctl.language.display_text import count_text, first_few, visible
@@ -200,25 +200,11 @@ def _limit(row: QuotaRow, limit: QuotaLimit | None) -> str:
     return amount_text(row.key.resource, limit.amount) + borrowed
 
 
-def _code(word: str) -> str:
-    """Return a code span with any content. Source: CommonMark 0.31, 6.1."""
-    word = visible(word)
-    longest = max((len(run) for run in re.findall("`+", word)), default=0)
-    fence = "`" * (longest + 1)
-    space = " " if word[:1] == "`" or word[-1:] == "`" else ""
-    return f"{fence}{space}{word}{space}{fence}"
-
-
-def _escaped(sentence: str) -> str:
-    """Escape all Markdown characters; an ``@name`` sends no notification."""
-    return re.sub(r"([\\`*_\[\]<>|#~&])", r"\\\1", visible(sentence)).replace("@", "@<!-- -->")
-
-
 def _markdown_table(head: Sequence[str], rows: list[list[str]]) -> list[str]:
     def line(cells: Iterable[str]) -> str:
         return "| " + " | ".join(cells) + " |"
 
-    return [line(head), line("---" for _ in head), *(line(map(_escaped, row)) for row in rows)]
+    return [line(head), line("---" for _ in head), *(line(map(escaped, row)) for row in rows)]
 
 
 def _folded(summary: str, lines: list[str]) -> list[str]:
@@ -231,5 +217,5 @@ def _text_table(head: Sequence[str], rows: list[list[str]]) -> list[str]:
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
-_MARKDOWN = _Style("## {}".format, _code, _escaped, _markdown_table, _folded)
+_MARKDOWN = _Style("## {}".format, code, escaped, _markdown_table, _folded)
 _TEXT = _Style(str, visible, visible, _text_table, lambda summary, lines: [f"{summary}", "", *lines])

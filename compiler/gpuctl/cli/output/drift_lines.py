@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuctl.apply.plan.drift_detection import Drift, DriftedField, DriftedObject
 from gpuctl.apply.state.field_paths import named
+from gpuctl.gitops.markdown import code, code_cell, escaped
 from gpuctl.gitops.value_change import changes_text
 from gpuctl.language.masking import masked_pair, redact
 
@@ -42,8 +43,8 @@ def drift_text(drift: Drift) -> Iterator[str]:
 
 def drift_markdown(drift: Drift, server: str, cluster: str | None, revision: str) -> Iterator[str]:
     """Yield a heading, a sentence and a table of the differences in Markdown."""
-    place = f"{cluster} ({server})" if cluster else server
-    at = f" at `{revision[:10]}`" if revision else ""
+    place = escaped(f"{cluster} ({server})" if cluster else server)
+    at = f" at {code(revision[:10])}" if revision else ""
     heading = "Drift" if drift.objects else "Drift unknown" if drift.problems else "No drift"
     yield f"## {heading} on {place}"
     yield ""
@@ -54,14 +55,15 @@ def drift_markdown(drift: Drift, server: str, cluster: str | None, revision: str
         yield "|---|---|---|---|---|"
     for one in drift.objects:
         if not one.fields:
-            yield f"| {_cell(_name(one))} | {_WORDS[one.what]} | | | {_cell(one.reason)} |"
+            yield f"| {escaped(_name(one))} | {_WORDS[one.what]} | | | {escaped(one.reason)} |"
         for field in one.fields:
             live, wanted = _values(field)
-            cells = (_cell(_name(one)), _code(named(field.path)), _code(live), _code(wanted), _cell(_who(field)))
+            values = map(code_cell, (named(field.path), live, wanted))
+            cells = (escaped(_name(one)), *values, escaped(_who(field)))
             yield f"| {' | '.join(cells)} |"
     for problem in drift.problems:
         yield ""
-        yield f"Could not be compared: {_cell(redact(problem))}"
+        yield f"Could not be compared: {escaped(redact(problem))}"
 
 
 def _title(one: DriftedObject) -> str:
@@ -101,12 +103,3 @@ def _flow(value: Any) -> str:
 
 def _who(field: DriftedField) -> str:
     return ", ".join(f"{holder.manager}{f' at {holder.time}' if holder.time else ''}" for holder in field.holders)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
-def _code(text: str) -> str:
-    # A backquote would end the code.
-    return f"`{_cell(text).replace('`', chr(39))}`" if text else ""

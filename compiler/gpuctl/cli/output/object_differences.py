@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuctl.cli.output.markdown import fold
 from gpuctl.cli.output.yaml_diff import yaml_diff
+from gpuctl.gitops.markdown import fold
 from gpuctl.gitops.object_changes import ObjectChange, StateChanges
 from gpuctl.gitops.value_change import changes_text
 from gpuctl.language.masking import masked_pair

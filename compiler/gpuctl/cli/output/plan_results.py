@@ -12,9 +12,9 @@ from gpuctl.api.plan_answers import FAILED, plan_value, result_code
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.cli.command_target import recover_command
 from gpuctl.cli.output import plan_lines as printer
-from gpuctl.cli.output.markdown import fold
 from gpuctl.cli.output.printing import show_next_steps, show_value
 from gpuctl.cli.output.terminal import is_coloured
+from gpuctl.gitops.markdown import fold
 from gpuctl.language.masking import redact
 from gpuctl.objects.ownership_metadata import Records
 

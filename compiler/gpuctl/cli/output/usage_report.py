@@ -15,6 +15,7 @@ from gpuctl.cli.output.capacity_parts import PARTS, shown_parts
 from gpuctl.cli.output.usage_report_plots import WIDTH
 from gpuctl.cli.output.usage_report_sections import report_sections, report_title
 from gpuctl.cli.output.usage_report_tables import Cell, ReportTable
+from gpuctl.gitops.markdown import code_cell
 from gpuctl.language.sentences import say
 from gpuctl.language.translation_files import sentences_in
 from gpuctl.reading.usage.month_report import MonthReport
@@ -63,17 +64,11 @@ def _markdown(report: MonthReport) -> str:
 def _markdown_rows(table: ReportTable) -> Iterator[str]:
     marks = [Cell("---:" if cell.kind == "n" else "---") for cell in table.heads]
     for row in (table.heads, marks, *table.rows):
-        texts = (_code(cell.text) if cell.kind == "name" else _plain(cell.text) for cell in row)
-        yield f"| {' | '.join(texts)} |"
+        yield f"| {' | '.join(map(_cell, row))} |"
 
 
-def _code(text: str) -> str:
-    """Return a text as code in a table; the fence is longer than any run of backquotes in it."""
-    text = " ".join(text.split()) or "-"
-    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    margin = " " if text.startswith("`") or text.endswith("`") else ""
-    barred = text.replace("|", "\\|")
-    return f"{fence}{margin}{barred}{margin}{fence}"
+def _cell(cell: Cell) -> str:
+    return code_cell(" ".join(cell.text.split()) or "-") if cell.kind == "name" else _plain(cell.text)
 
 
 def _plain(text: str) -> str:
