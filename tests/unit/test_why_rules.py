@@ -299,6 +299,14 @@ def test_lines_break_between_wide_characters() -> None:
     assert "a100-80g-very-long-name" in found
 
 
+def test_punctuation_stays_with_its_wide_character() -> None:
+    text = "排队：等待配额（另有“训练”在前），请稍候。"
+    for width in range(8, 40):
+        for line in wrapped_lines(text, width):
+            assert line[0] not in "，。、：）”", (width, line)
+            assert line[-1] not in "（“", (width, line)
+
+
 def test_events_of_a_job_with_a_longer_name_are_excluded() -> None:
     def event(name: str) -> dict[str, Any]:
         about = {"kind": "Pod", "namespace": "n", "name": name}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.cli.output.paragraphs import wrapped_lines
 from gpuctl.cli.output.table import width_of
 from gpuctl.frontend.codes import CODES
 from gpuctl.frontend.codes.code_translations import chinese_texts, translate
@@ -42,10 +43,6 @@ MAX_WIDTH = 100
 MARK = "#!"
 """Marks the line of an example to which its diagnostic refers."""
 CHINESE_CHARACTER = re.compile("[\u3400-\u9fff]")
-CHINESE_WORD = re.compile(
-    r"[（“]*(?:[\u3400-\u9fff]|[^\s\u3000-\u9fff\uff00-\uffef“”]+|.)[，。、；：？！）”]*|\s+", re.DOTALL
-)
-"""A part of a Chinese text that is not broken: a character or a Latin word, with its punctuation; or blanks."""
 
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -268,21 +265,11 @@ def _print_text(text: str) -> None:
         if not paragraph.startswith(" "):
             words = " ".join(paragraph.split())
             if CHINESE_CHARACTER.search(words):
-                paragraph = _wrapped_chinese(words, _width() - 2)
+                paragraph = "\n".join(wrapped_lines(words, _width() - 2, indent=0))
             else:
                 paragraph = textwrap.fill(words, _width() - 2, break_long_words=False, break_on_hyphens=False)
         shown.append(textwrap.indent(paragraph, "  "))
     click.echo("\n\n".join(shown))
-
-
-def _wrapped_chinese(text: str, width: int) -> str:
-    """Wrap a Chinese text, which has no blanks between words, at a width in columns of the terminal."""
-    lines = [""]
-    for word in CHINESE_WORD.findall(text):
-        if lines[-1] and width_of(lines[-1] + word.rstrip()) > width:
-            lines.append("")
-        lines[-1] += word if lines[-1] else word.lstrip()
-    return "\n".join(line.rstrip() for line in lines)
 
 
 def _print_list(rows: Iterable[tuple[str, str]]) -> None:
@@ -295,7 +282,7 @@ def _print_list(rows: Iterable[tuple[str, str]]) -> None:
         return
     column = min(44, max(width_of(name) for name, _ in rows)) + 4
     for name, text in rows:
-        first, *rest = _wrapped_chinese(text, max(_width() - column - 2, 10)).splitlines()
+        first, *rest = wrapped_lines(text, max(_width() - column - 2, 10), indent=0)
         gap = column - 2 - width_of(name)
         click.echo(f"  {name}" + (" " * gap if gap > 1 else "\n" + " " * column) + first)
         for line in rest:

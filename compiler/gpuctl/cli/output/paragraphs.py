@@ -10,10 +10,9 @@ from gpuctl.cli.output.terminal import terminal_width
 from gpuctl.language.display_text import visible
 
 MARGIN = 12
-# A wide character is a word of its own; blanks belong to the following word.
-_WORDS = re.compile(
-    r"\s*(?:[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef][,.:;!?]*|[^\s\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]+)"
-)
+_WIDE = r"\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
+# A wide character is a word of its own, with its punctuation; blanks belong to the following word.
+_WORDS = re.compile(rf"\s*[（“《【]*(?:[{_WIDE}][,.:;!?]*|[^\s{_WIDE}“”]+|.)[，。、；：？！）”》】]*", re.DOTALL)
 _NARROWEST = 20
 
 
@@ -38,10 +37,12 @@ def fit_terminal(text: str, margin: int) -> str:
     return text if width is None else "\n".join(wrapped_lines(text, max(_NARROWEST, width - margin)))
 
 
-def wrapped_lines(text: str, width: int | None) -> Iterator[str]:
+def wrapped_lines(text: str, width: int | None, *, indent: int = 2) -> Iterator[str]:
     """Yield lines of at most ``width`` columns, broken at blanks and between Chinese characters.
 
     A longer word of Latin letters is not broken, so that it can be copied.
+
+    :param indent: the columns by which the second and later lines are shorter.
     """
     if width is None:
         yield text
@@ -51,7 +52,7 @@ def wrapped_lines(text: str, width: int | None) -> Iterator[str]:
         word = word if line else word.lstrip()
         if line and width_of(line) + width_of(word.rstrip()) > limit:
             yield line.rstrip()
-            line, limit = word.lstrip(), width - 2
+            line, limit = word.lstrip(), width - indent
         else:
             line += word
     yield line.rstrip()
