@@ -70,6 +70,9 @@ def read_yaml(body: bytes) -> Any:
         raise InvalidBody(
             say("the body is not valid YAML: {error}", error=" ".join(str(error).split())[:300])
         ) from None
+    except (LookupError, AttributeError):
+        # From PyYAML, for `!!int ''`, `!!bool x`, `!!timestamp x`.
+        raise InvalidBody(say("the body is not valid YAML: a value does not fit its tag")) from None
     return _checked(value)
 
 
