@@ -13,8 +13,8 @@ import yaml
 from wcwidth import wcswidth
 
 from gpuctl.cli.main import run
-from gpuctl.frontend.loading import load
-from gpuctl.frontend.source import Source
+from gpuctl.frontend.loading import load_found
+from gpuctl.frontend.source import Source, collect
 from gpuctl.language.json_schema import combined_schema, schema_of
 from gpuctl.language.kinds import KINDS
 from gpuctl.language.reference import ITEM, entries, fields_of, look_up, snippet
@@ -353,7 +353,7 @@ def test_every_example_compiles(kind: str) -> None:
         if kind != "platform":
             allocation = "gpu: {allocation: dra}\n" if entry.dotted in OF_DEVICES else ""
             sources.append(Source("platform.yaml", SERVES_ALL + allocation))
-        loaded = load(sources, versions=("1.33", "1.36"))
+        loaded = load_found(collect(sources), versions=("1.33", "1.36"))
         errors = [item.message for item in loaded.diagnostics if item.severity.value == "error"]
         assert errors == [], (entry.dotted, json.dumps(document))
 

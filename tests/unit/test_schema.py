@@ -21,8 +21,8 @@ from jsonschema import Draft7Validator, Draft202012Validator
 from pydantic_core import PydanticCustomError
 
 from gpuctl.frontend.diagnostics import Severity
-from gpuctl.frontend.loading import load
-from gpuctl.frontend.source import Source
+from gpuctl.frontend.loading import load_found
+from gpuctl.frontend.source import Source, collect
 from gpuctl.language import amount_fields, code_block, fields, path_fields, sweep_block
 from gpuctl.language.json_schema import combined_schema, schema_of
 from gpuctl.language.kinds import KINDS, model_of
@@ -534,7 +534,7 @@ def root_of(text: str) -> yaml.Node:
 
 def problems(text: str) -> list[str]:
     """Return the frontend's errors."""
-    loaded = load([Source("a.yaml", text)], versions=("1.33", "1.36"), directory=Path("/"))
+    loaded = load_found(collect([Source("a.yaml", text)]), versions=("1.33", "1.36"), directory=Path("/"))
     errors = [f"{item.code} {item.message}" for item in loaded.diagnostics if item.severity is Severity.ERROR]
     return errors if errors or loaded.documents else ["rejected without a diagnostic"]
 
@@ -662,7 +662,9 @@ def test_errors_that_only_the_compiler_finds(name: str) -> None:
 def test_defaults_make_incomplete_documents_valid() -> None:
     platform = "kind: platform\nversion: v0.1\ndefaults: {notebook: {environment: {image: a:1}}}\n"
     notebook = "kind: notebook\nversion: v0.1\njob: {name: a}\n"
-    loaded = load([Source("p.yaml", platform), Source("n.yaml", notebook)], versions=("1.36",), directory=Path("/"))
+    loaded = load_found(
+        collect([Source("p.yaml", platform), Source("n.yaml", notebook)]), versions=("1.36",), directory=Path("/")
+    )
     assert [item for item in loaded.diagnostics if item.severity is Severity.ERROR] == []
     assert violations(instance(root_of(notebook))) == []
 

@@ -1,11 +1,11 @@
-"""The whole frontend in one call: from inputs to valid documents and their diagnostics."""
+"""The whole frontend in one call: from collected inputs to valid documents and their diagnostics."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from gpuctl.frontend.binder import bind
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, SourceSpan
@@ -15,32 +15,12 @@ from gpuctl.frontend.document_variant import PLAIN, Variant
 from gpuctl.frontend.linker import link
 from gpuctl.frontend.loading_result import Loaded
 from gpuctl.frontend.platform_loading import is_platform, open_platform
-from gpuctl.frontend.source import Source, Sources, collect
+from gpuctl.frontend.source import Source, Sources
 from gpuctl.frontend.sweep_diagnostics import SweepDiagnostics
 from gpuctl.frontend.variants import Overlay, VariantSelection, check_overlay
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.language.sentences import say
 from gpuctl.language.spelling import did_you_mean
-
-
-def load(
-    inputs: Sequence[str | os.PathLike[str] | Source],
-    *,
-    platform: str | os.PathLike[str] | Source | None = None,
-    namespace: str = "default",
-    versions: tuple[str, ...],
-    directory: Path | None = None,
-    stdin: BinaryIO | None = None,
-    without: Path | None = None,
-) -> Loaded:
-    """Read, bind, check and link all inputs. Problems of an input become diagnostics, not exceptions.
-
-    :param platform: the platform's file; None: the ``platform.yaml`` at or above each input, which must all agree.
-    :param versions: Kubernetes versions that the platform may name.
-    :param without: a directory below an input whose files are not read.
-    """
-    found = collect(inputs, stdin, without)
-    return load_found(found, platform=platform, namespace=namespace, versions=versions, directory=directory)
 
 
 def load_found(
@@ -54,8 +34,10 @@ def load_found(
     variant: Variant = PLAIN,
     interrupt: Callable[[], None] = lambda: None,
 ) -> Loaded:
-    """Load inputs that have been read, as :func:`load` does.
+    """Bind, check and link inputs. Problems of an input become diagnostics, not exceptions.
 
+    :param platform: the platform's file; None: the ``platform.yaml`` at or above each input, which must all agree.
+    :param versions: Kubernetes versions that the platform may name.
     :param cluster: leave out the documents of other clusters.
     :param variant: the profile and the overrides to compile.
     :param interrupt: called before each document is bound and checked.
