@@ -467,3 +467,16 @@ def test_shell_syntax_in_variable_values_is_a_warning(value: str, is_wrong: bool
     env = json.dumps({"other": "/x", "VALUE": value})
     diagnostics = found(f"{HEAD.format(kind='training')}  env: {env}\n")
     assert [item.code for item in diagnostics if item.severity.value == "warning"] == ["GPU510"] * is_wrong
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "init:\n  - name: get\n    command: ['cd /w && ls']\n    args: [x]\n",
+        "sidecars:\n  - name: get\n    command: ['python a.py']\n    args: [--port, '80']\n",
+        "init:\n  - name: get\n    command: ['cd /w', 'ls -l']\n",
+    ],
+)
+def test_line_in_one_item_beside_the_program_is_reported_once(block: str) -> None:
+    [wrong] = found(f"{HEAD.format(kind='training')}  command: [run]\n{block}")
+    assert wrong.code == "GPU509"

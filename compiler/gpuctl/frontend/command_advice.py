@@ -60,11 +60,6 @@ def advise_command(
     return advise_shell(script, [*rest, *args], has_args=bool(args), indent=indent, field=field)
 
 
-def advise_hook(text: str, rest: Sequence[str] = (), *, field: str) -> Sentence:
-    """Return the hint for a command beside the program that was written as one text. ``field``: its name."""
-    return advise_command(text, rest, indent=None, field=field)
-
-
 def advise_args(text: str, command: Sequence[str], *, indent: int | None) -> Sentence:
     """Return the hint for `args` that were written as one text. ``command``: the words of `command`, may be empty."""
     if len(text) > _MAX_LENGTH:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from gpuctl.frontend.command_advice import SEVERAL_WORDS, advise_hook
 from gpuctl.frontend.command_lines import Program, Word, command_line, programs_of
 from gpuctl.frontend.credential_checks import check_credentials
 from gpuctl.frontend.diagnostics import MAX_DIAGNOSTICS, Diagnostic, FieldPath, Severity
@@ -15,7 +13,6 @@ from gpuctl.frontend.launcher_checks import DEEPSPEED, LLAMA_FACTORY, check_laun
 from gpuctl.frontend.listening_checks import check_servers
 from gpuctl.frontend.role_views import PodCheck, check_pods
 from gpuctl.frontend.shell_checks import check_words
-from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import Job
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
@@ -55,23 +52,6 @@ def command_checks(document: Document, model: Job, settings: Settings) -> Iterat
     for check in checks:
         # Each one has to be located in the text, and no more are shown; the last one makes the report say so.
         yield islice(check_pods(document, model, check), MAX_DIAGNOSTICS + 1)
-    yield _beside_the_program(document, model)
-
-
-def _beside_the_program(document: Document, model: Job) -> Iterator[Diagnostic]:
-    """Report commands of hooks, init containers and sidecars whose first item is a whole line."""
-    commands: list[tuple[FieldPath, list[str]]] = [
-        ((*place, "command"), helper.command) for place, helper in model.helpers
-    ]
-    if model.job.on is not None:
-        commands.append((("job", "on", "stop"), model.job.on.stop or []))
-    if model.job.checkpoint is not None:
-        commands.append((("job", "checkpoint", "command"), model.job.checkpoint.command or []))
-    for path, words in commands:
-        if words and re.search(SEVERAL_WORDS, words[0]):
-            message = say("the program would be called `{text}`, including the blanks", text=shorten(words[0]))
-            hint = advise_hook(words[0], words[1:], field=str(path[-1]))
-            yield document.diagnostic(Severity.WARNING, "GPU509", message, (*path, 0), hint)
 
 
 def _dollars(document: Document, model: Job) -> Iterator[Diagnostic]:

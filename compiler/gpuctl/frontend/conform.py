@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuctl.frontend.command_advice import advise_args, advise_command, advise_hook, flow_list, unfolded
+from gpuctl.frontend.command_advice import advise_args, advise_command, flow_list, unfolded
 from gpuctl.frontend.diagnostics import MAX_DIAGNOSTICS, FieldPath, Related, format_path
 from gpuctl.frontend.field_shapes import (
     TEXT,
@@ -106,7 +106,7 @@ def _as_list(findings: Findings, node: YamlNode, path: FieldPath, shape: Shape |
     """Return the hint for a single value in place of a list."""
     field = path[-1] if path else ""
     if path[-2:] == ("on", "stop"):
-        return advise_hook(node.value, field="stop")
+        return advise_command(node.value, indent=None, field="stop")
     if field not in ("command", "args"):
         entry = mapping_of(node.value, (*path, 0), _entry_of(shape))
         if entry is None and isinstance(_entry_of(shape), ModelShape):

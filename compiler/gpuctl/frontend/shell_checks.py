@@ -156,7 +156,8 @@ def _whole_lines(document: Document, command: CheckedCommand) -> Iterator[Diagno
     """Report whole lines in one item, and shell scripts that are not one item."""
     words = command.words
     first, rest, args = words[0], words[1 : len(words) - command.args], words[len(words) - command.args :]
-    if first.path[-2] == "command" and re.search(SEVERAL_WORDS, first.text):
+    field = str(first.path[-2])
+    if field in ("command", "stop") and re.search(SEVERAL_WORDS, first.text):
         indent = document.column(first.path[:-1])
         lines = [word.text for word in (first, *rest)]
         others = _texts_of(rest)
@@ -165,9 +166,9 @@ def _whole_lines(document: Document, command: CheckedCommand) -> Iterator[Diagno
             and len(lines) > 1
             and all(re.search(r"\A\w\S*\s+\S", line) for line in lines)
         ):
-            hint = advise_shell("\n".join(lines), has_args=bool(args), indent=indent)
+            hint = advise_shell("\n".join(lines), has_args=bool(args), indent=indent, field=field)
         else:
-            hint = advise_command(first.text, others, _texts_of(args), indent=indent)
+            hint = advise_command(first.text, others, _texts_of(args), indent=indent, field=field)
         message = say("the program would be called `{text}`, including the blanks", text=shorten(first.text))
         yield document.diagnostic(Severity.WARNING, "GPU509", message, first.path, hint)
         return
