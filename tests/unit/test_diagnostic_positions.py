@@ -1,4 +1,4 @@
-"""The lines of diagnostics about roles and about the platform's policy."""
+"""The lines of diagnostics about roles, storage, security and the platform's policy."""
 
 from __future__ import annotations
 
@@ -54,3 +54,18 @@ resources: {cpu: 1, memory: 1Gi, gpu: 1, network: {rdma: true}}
 security: {capabilities: {add: [SYS_ADMIN]}}
 """
     assert lines(document, "GPU438") == ["security: {capabilities: {add: [SYS_ADMIN]}}"]
+
+
+def test_replicas_that_the_autoscaler_ignores_do_not_count_as_several_pods() -> None:
+    document = """
+kind: inference
+version: v0.1
+job: {name: chat}
+environment: {image: "app:v1", command: [python, a.py]}
+resources: {cpu: 1, memory: 1Gi, gpu: 1}
+service: {port: 80, replicas: 3}
+storage: {workdirs: [{path: /data}]}
+autoscaling: {enabled: true, maxReplicas: 1}
+"""
+    assert lines(document, "GPU422") == []
+    assert lines(document.replace("maxReplicas: 1", "maxReplicas: 2"), "GPU422") != []

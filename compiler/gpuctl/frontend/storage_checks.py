@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity
 from gpuctl.frontend.document import Document, service_of
@@ -17,6 +17,19 @@ from gpuctl.language.storage_block import ONE_NODE_ACCESS
 
 _ONE_NODE = Template("the claim `{name}` is created with `{access}`, which lets one node mount it: {several}")
 _ONE_POD = Template("the claim `{name}` is created with `{access}`, which lets one pod mount it: {several}")
+_SeveralPods = Literal["nodes", "array", "autoscaling", "replicas"]
+_MANY_PODS: dict[_SeveralPods, Template] = {
+    "nodes": Template("the job runs on {number} nodes"),
+    "array": Template("the runs of the array may be on several nodes"),
+    "autoscaling": Template("the job has up to {number} replicas"),
+    "replicas": Template("the job has {number} replicas"),
+}
+_OWN_DISKS: dict[_SeveralPods, Template] = {
+    "nodes": Template("each of the {number} nodes has its own"),
+    "array": Template("the runs of the array may be on several nodes"),
+    "autoscaling": Template("replicas on other nodes do not have it"),
+    "replicas": Template("each of the {number} replicas sees the disk of its own node"),
+}
 
 
 def check_storage(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
@@ -142,7 +155,11 @@ def _one_node(document: Document, model: Job, settings: Settings) -> Iterator[Di
 def _claims_of_one_node(document: Document, model: Job) -> Iterator[Diagnostic]:
     """Report claims that a job creates for one node or pod, and mounts on several."""
     several = _several_pods(model)
-    for name, (create, index) in model.storage.new_claims.items() if several is not None else ():
+    if several is None:
+        return
+    why, number = several
+    pods = say(_MANY_PODS[why], number=number)
+    for name, (create, index) in model.storage.new_claims.items():
         if create.access not in ONE_NODE_ACCESS:
             continue
         template = _ONE_NODE if create.access == "ReadWriteOnce" else _ONE_POD
@@ -150,27 +167,27 @@ def _claims_of_one_node(document: Document, model: Job) -> Iterator[Diagnostic]:
         yield document.diagnostic(
             Severity.WARNING,
             "GPU520",
-            say(template, name=name, access=create.access, several=several),
+            say(template, name=name, access=create.access, several=pods),
             path if given else path[:-1],
             say("write `access: ReadWriteMany`, and a `class` that supports it"),
             key=not given,
         )
 
 
-def _several_pods(model: Job) -> Sentence | None:
-    """Return how many pods of a job run at a time, as a clause; None for one."""
+def _several_pods(model: Job) -> tuple[_SeveralPods, int] | None:
+    """Return why several pods of a job run at a time, and their number; None for one. The number of an array's runs at
+    a time is not known.
+    """
     nodes = model.total_nodes if model.kind == "training" else nodes_of(model)
     if nodes > 1:
-        return say("the job runs on {nodes} nodes", nodes=nodes)
+        return "nodes", nodes
     if model.kind == "training":
-        return None if model.array is None else say("the runs of the array may be on several nodes")
+        return None if model.array is None else ("array", 0)
     if model.kind == "inference" and model.autoscaling is not None and model.autoscaling.enabled:
         most = model.autoscaling.maxReplicas or 1
-        return say("the job has up to {most} replicas", most=most) if most > 1 else None
+        return ("autoscaling", most) if most > 1 else None
     service = service_of(model)
-    if service is None or service.replicas < 2:
-        return None
-    return say("the job has {replicas} replicas", replicas=service.replicas)
+    return None if service is None or service.replicas < 2 else ("replicas", service.replicas)
 
 
 def _is_data(path: str) -> bool:
@@ -198,22 +215,13 @@ def _pods(model: Job) -> tuple[Sentence, Sentence] | None:
     everywhere = say(
         "mount a claim: `pvc: {{claim: NAME}}`; if every node has the same data there, write `type: Directory`"
     )
-    nodes = model.total_nodes if model.kind == "training" else nodes_of(model)
-    if nodes > 1:
-        return say("each of the {nodes} nodes has its own", nodes=nodes), everywhere
-    if model.kind == "training":
-        return None if model.array is None else (say("the runs of the array may be on several nodes"), everywhere)
+    several = _several_pods(model)
+    if several is not None:
+        why, number = several
+        return say(_OWN_DISKS[why], number=number), everywhere
     if model.kind == "notebook":
         return (
             say("it stays there when the notebook starts on another node"),
             say("mount a claim: `pvc: {{claim: NAME}}`, or write its `type` to accept that"),
         )
-    scaling = model.autoscaling if model.kind == "inference" else None
-    if scaling is not None and scaling.enabled and (scaling.maxReplicas or 1) > 1:
-        return say("replicas on other nodes do not have it"), everywhere
-    service = service_of(model)
-    if service is not None and service.replicas > 1:
-        return say(
-            "each of the {replicas} replicas sees the disk of its own node", replicas=service.replicas
-        ), everywhere
     return None
