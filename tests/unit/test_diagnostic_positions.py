@@ -69,3 +69,18 @@ autoscaling: {enabled: true, maxReplicas: 1}
 """
     assert lines(document, "GPU422") == []
     assert lines(document.replace("maxReplicas: 1", "maxReplicas: 2"), "GPU422") != []
+
+
+def test_an_invalid_capability_is_reported_at_its_item() -> None:
+    document = """
+kind: training
+version: v0.1
+job: {name: net}
+environment: {image: "app:v1", command: [python, a.py]}
+security:
+  capabilities:
+    add: [IPC_LOCK]
+    drop:
+      - not a name
+"""
+    assert lines(document, "GPU206") == ["- not a name"]

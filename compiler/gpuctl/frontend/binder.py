@@ -203,10 +203,11 @@ def _check_defaults(findings: Findings, kind: str, partial: dict[str, Any]) -> N
         if field in partial:
             findings.at_path("GPU213", say(message), ("defaults", kind, field), key=True)
     partial = {key: value for key, value in partial.items() if key != "sweep"}
+    data = merge(skeleton, without_references(partial))
     try:
-        kind_shape(kind).model.model_validate(merge(skeleton, without_references(partial)))
+        kind_shape(kind).model.model_validate(data)
     except ValidationError as error:
-        report_model_errors(findings, error, ("defaults", kind))
+        report_model_errors(findings, error, data, ("defaults", kind))
 
 
 def _bound_sweep(findings: Findings, data: dict[str, Any]) -> BoundDocument:
@@ -249,6 +250,6 @@ def _model(findings: Findings, kind: str, data: dict[str, Any]) -> Model | None:
     try:
         model: Model = kind_shape(kind).model.model_validate(data)  # type: ignore[assignment]
     except ValidationError as error:
-        report_model_errors(findings, error)
+        report_model_errors(findings, error, data)
         return None
     return None if findings.failed else model

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from gpuctl.frontend.diagnostics import FieldPath, format_path
 from gpuctl.frontend.findings import Findings
-from gpuctl.frontend.spans import child
-from gpuctl.frontend.yaml_tree import YamlNode
-from gpuctl.language.autoscaling_block import OwnMetric
-from gpuctl.language.environment_block import VariableSource
 from gpuctl.language.field_errors import ERROR_TYPE
-from gpuctl.language.gpu_share_block import GpuShare
-from gpuctl.language.node_range import NodeRange
-from gpuctl.language.schedule_block import Schedule
 from gpuctl.language.sentences import Template, say
 
 # Errors of the union branches that a value is not for: the first pass has chosen the branch.
 _OTHER_BRANCH = frozenset({"string_type", "int_type", "list_type", "dict_type", "model_type", "literal_error"})
-_BLOCKS = "|".join(block.__name__ for block in (GpuShare, NodeRange, OwnMetric, Schedule, VariableSource))
-_BRANCH_NAME = rf"[\[\]()<>,]|^(str|int|list|dict|constrained-\w+|function-\w+|nullable|{_BLOCKS})$"
 _MISSING_HINTS = {
     "job": Template("add `job:` with a `name:`"),
     "environment": Template("add `environment:` with an `image:`"),
@@ -31,16 +21,19 @@ _MISSING_HINTS = {
 }
 
 
-def report_model_errors(findings: Findings, error: ValidationError, prefix: FieldPath = ()) -> None:
+def report_model_errors(
+    findings: Findings, error: ValidationError, data: dict[str, Any], prefix: FieldPath = ()
+) -> None:
     """Report pydantic's errors as diagnostics, except those that follow from an error reported before.
 
+    :param data: the validated data.
     :param prefix: path of the validated part, if it is not the whole document.
     """
     findings.failed = True
     for item in error.errors(include_url=False, include_input=False):
         kind: str = item["type"]
         context: dict[str, Any] = item.get("ctx", {})
-        path = prefix + _document_path(findings.root, item["loc"], prefix)
+        path = prefix + document_path(data, item["loc"])
         if kind == ERROR_TYPE:
             path += tuple(context["path"])
             if not findings.is_reported(path) and not _follows_from_bad(findings, path, context):
@@ -100,21 +93,19 @@ def _report_missing(findings: Findings, path: FieldPath) -> None:
     findings.add("GPU201", message, findings.span(parent, key=True), path, hint)
 
 
-def _document_path(root: YamlNode, loc: tuple[int | str, ...], prefix: FieldPath) -> FieldPath:
-    """Return pydantic's location below ``prefix`` as a document path, without the names of union branches."""
-    path: list[str | int] = []
-    node: YamlNode | None = root
-    for part in prefix:
-        step = child(node, part) if node is not None else None
-        node = step[1] if step else None
+def document_path(data: Any, loc: Iterable[int | str]) -> FieldPath:
+    """Return pydantic's location as a path in the validated data, as deep as the data goes, without the names of union
+    branches.
+    """
+    path: FieldPath = ()
     for part in loc:
         if part == "[key]":
             break
-        step = child(node, part) if node is not None else None
-        if step is not None:
-            node = step[1]
-            path.append(part)
-        elif isinstance(part, int) or not re.search(_BRANCH_NAME, part):
-            path.append(part)
-            node = None
-    return tuple(path)
+        steps: Container[int | str] = ()
+        if isinstance(data, dict):
+            steps = data
+        elif isinstance(data, list):
+            steps = range(len(data))
+        if part in steps:
+            data, path = data[part], (*path, part)
+    return path

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath
 from gpuctl.frontend.field_shapes import ModelShape
+from gpuctl.frontend.model_errors import document_path
 
 _MOST_ROUNDS = 4
 """Maximum number of validation rounds: rules between fields are checked only when the fields are valid."""
@@ -55,7 +56,11 @@ def partial_model(shape: ModelShape, data: dict[str, Any], bad: Iterable[FieldPa
         try:
             model = shape.model.model_validate(data)
         except ValidationError as error:
-            found = set(_error_paths(error, data)) - unknown
+            paths = (
+                document_path(data, (*item["loc"], *item.get("ctx", {}).get("path", ())))
+                for item in error.errors(include_url=False, include_input=False)
+            )
+            found = {path for path in map(_up_to_list, paths) if path} - unknown
             if not found:
                 return None
             unknown |= found
@@ -93,20 +98,6 @@ def _remove(data: Any, path: FieldPath) -> None:
         data = data.get(part) if isinstance(data, dict) else None
     if isinstance(data, dict):
         data.pop(path[-1], None)
-
-
-def _error_paths(error: ValidationError, data: dict[str, Any]) -> Iterator[FieldPath]:
-    """Yield the paths of pydantic's errors, as deep as the data goes, without the names of union branches."""
-    for item in error.errors(include_url=False, include_input=False):
-        node: Any = data
-        path: FieldPath = ()
-        for part in (*item["loc"], *item.get("ctx", {}).get("path", ())):
-            if isinstance(node, dict) and part in node:
-                node, path = node[part], (*path, part)
-            elif isinstance(part, int):
-                break
-        if path:
-            yield path
 
 
 def _set_unknown(model: BaseModel, path: FieldPath) -> None:

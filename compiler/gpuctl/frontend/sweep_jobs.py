@@ -65,10 +65,11 @@ def job_data(findings: Findings, data: dict[str, Any]) -> list[dict[str, Any]]:
 def _combinations(findings: Findings, values: dict[str, Any] | None) -> list[Combination]:
     if values is None or findings.is_reported(("sweep",)) or any(path[0] == "sweep" for path in findings.bad):
         return []
+    data = {"sweep": values}
     try:
-        return Sweep.model_validate({"sweep": values}).combinations
+        return Sweep.model_validate(data).combinations
     except ValidationError as error:
-        report_model_errors(findings, error)
+        report_model_errors(findings, error, data)
         return []
 
 
