@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from gpuctl.acts.pause_writes import PauseEffect
 from gpuctl.api.change_models import JobState
@@ -13,64 +12,37 @@ from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.kube.scope import Scope
-from gpuctl.language.sentences import say
+from gpuctl.kube.session import Session
+from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import Object, annotations_of, key_of
+from gpuctl.objects.api_resources import annotations_of
 from gpuctl.reading.jobs.job_lookup import workload_of
+from gpuctl.reading.jobs.job_objects import Job, job_id
 from gpuctl.usecases.changes.pause_and_resume import PausedJob, pause_jobs, resume_jobs
 from gpuctl.usecases.documents.change_options import LONGEST_BY_SERVICE
-from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.job_changes import JobRef, job_words, open_job
 from gpuctl_server.merged_answers import visible_job_filter
-from gpuctl_server.mirror.job_board import id_of_workload
 from gpuctl_server.plan_responses import VALIDATED, plan_answer, unchanged_message
 from gpuctl_server.plan_runs import PlanRun, await_seen
-from gpuctl_server.service_context import Service
 
 SuspendFunction = Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]
 """Pauses or resumes jobs by name."""
 
 
-def pausing_with(service: Service, *, checkpoint: bool) -> SuspendFunction:
+def pausing_with(change: ChangeRequest, *, checkpoint: bool) -> SuspendFunction:
     """Return ``pause_jobs`` with the limits of the service. A job whose checkpoint failed is not paused."""
-    callbacks = RunCallbacks(should_stop=service.change_slots.is_ending, longest_checkpoint=LONGEST_BY_SERVICE)
-    return lambda scope, names, settings: pause_jobs(scope, names, settings, callbacks if checkpoint else None)
-
-
-def resuming_with(caller: Caller, callbacks: RunCallbacks) -> SuspendFunction:
-    """Return ``resume_jobs``, which does not name jobs that the caller may not see."""
-    return lambda scope, names, settings: resume_jobs(scope, names, settings, callbacks, visible_job_filter(caller))
-
-
-def pause_job(change: ChangeRequest, ref: JobRef, *, checkpoint: bool) -> JobState:
-    """Pause a job: end its pods and keep the job.
-
-    :raises Problem: 403, 404, 409.
-    """
+    callbacks = RunCallbacks(should_stop=change.service.change_slots.is_ending, longest_checkpoint=LONGEST_BY_SERVICE)
     # A dry run must not run the checkpoint program in the job's pods.
-    act = pausing_with(change.service, checkpoint=checkpoint and not change.dry_run)
-    done = _suspended(change, ref, act)
-    saving = annotations_of(done.workload).get(change.service.keys.checkpoint)
-    if (
-        change.dry_run
-        and done.changed
-        and checkpoint
-        and saving is not None
-        and running_description(done.workload) is not None
-    ):
-        done.state.message += say(
-            "; its progress would be saved first: {checkpoint}", checkpoint=describe_checkpoint(saving)
-        )
-    return done.state
+    used = callbacks if checkpoint and not change.dry_run else None
+    return lambda scope, names, settings: pause_jobs(scope, names, settings, used)
 
 
-def resume_job(change: ChangeRequest, ref: JobRef) -> JobState:
-    """Resume a paused job.
+def resuming_with(change: ChangeRequest, plans: list[Plan]) -> SuspendFunction:
+    """Return ``resume_jobs``, which does not name jobs that the caller may not see.
 
-    :raises Problem: 403, 404, 409.
+    :param plans: receives the plans of a dry run, which are confirmed.
     """
-    plans: list[Plan] = []
 
     def agree(plan: Plan) -> bool:
         plans.append(plan)
@@ -79,43 +51,76 @@ def resume_job(change: ChangeRequest, ref: JobRef) -> JobState:
     callbacks = PlanRun(change).callbacks
     if change.dry_run:
         callbacks = replace(callbacks, confirm=agree)
-    state = _suspended(change, ref, resuming_with(change.caller, callbacks)).state
+    sees = visible_job_filter(change.caller)
+    return lambda scope, names, settings: resume_jobs(scope, names, settings, callbacks, sees)
+
+
+def suspend_each(
+    change: ChangeRequest, session: Session, jobs: Iterable[Job], act: SuspendFunction
+) -> Iterator[PausedJob]:
+    """Yield the result for each job while pausing or resuming one after another. Then wait until the service's own
+    reads have the results.
+    """
+    change.touched.begin()
+    keys = []
+    for job in jobs:
+        identity = job.identity
+        scope = Scope(session, identity.namespace)
+        for done in act(scope, [f"{identity.kind}/{identity.object_name}"], change.service.platform):
+            keys.append(done.result.key)
+            yield done
+    if not change.dry_run:
+        await_seen(change.service, session, keys)
+
+
+def dry_run_message(change: ChangeRequest, done: PausedJob, said: str, *, checkpoint: bool) -> Sentence:
+    """Return the message of a dry run, with the checkpoint that would be written.
+
+    :param said: what would be done.
+    :param checkpoint: a checkpoint is wanted.
+    """
+    message = unchanged_message(said)
+    workload = workload_of(done.job)
+    saving = annotations_of(workload).get(change.service.keys.checkpoint)
+    if checkpoint and done.result.changed and saving is not None and running_description(workload) is not None:
+        saved = say("; its progress would be saved first: {checkpoint}", checkpoint=describe_checkpoint(saving))
+        message = Sentence(message + saved)
+    return message
+
+
+def pause_job(change: ChangeRequest, ref: JobRef, *, checkpoint: bool) -> JobState:
+    """Pause a job: end its pods and keep the job.
+
+    :raises Problem: 403, 404, 409.
+    """
+    return _suspended(change, ref, pausing_with(change, checkpoint=checkpoint), checkpoint=checkpoint)
+
+
+def resume_job(change: ChangeRequest, ref: JobRef) -> JobState:
+    """Resume a paused job.
+
+    :raises Problem: 403, 404, 409.
+    """
+    plans: list[Plan] = []
+    state = _suspended(change, ref, resuming_with(change, plans))
     for plan in plans:
         state.plan = plan_answer(plan)
     return state
 
 
-class _Suspended(NamedTuple):
-    """The answer for a paused or resumed job, and its object before.
-
-    ``changed`` is True if the request changes the job, or would change it.
-    """
-
-    state: JobState
-    workload: Object
-    changed: bool
-
-
-def _suspended(change: ChangeRequest, ref: JobRef, act: SuspendFunction) -> _Suspended:
-    service = change.service
+def _suspended(change: ChangeRequest, ref: JobRef, act: SuspendFunction, *, checkpoint: bool = False) -> JobState:
     with open_job(change, "update", ref) as opened:
-        item, live = opened.item, opened.live
-        identity = item.row.identity
-        scope = Scope(opened.session, identity.namespace)
-        change.touched.begin()
-        done = next(act(scope, [f"{identity.kind}/{identity.object_name}"], service.platform)).result
-        if not change.dry_run:
-            await_seen(service, opened.session, [key_of(live)])
-    status = VALIDATED if change.dry_run else done.status
-    is_planned = change.dry_run and done.changed
-    sentence = effect_message(job_words(item), done.message, "" if is_planned else done.effect)
+        (done,) = suspend_each(change, opened.session, [opened.item.job], act)
+    result = done.result
+    is_planned = change.dry_run and result.changed
+    message = effect_message(job_words(opened.item), result.message, "" if is_planned else result.effect)
     if change.dry_run:
-        sentence = unchanged_message(sentence)
-    state = JobState(job_id=id_of_workload(live, service.keys), status=status, message=sentence)
-    return _Suspended(state, workload_of(item.job), done.changed)
+        message = dry_run_message(change, done, message, checkpoint=checkpoint)
+    status = VALIDATED if change.dry_run else result.status
+    return JobState(job_id=job_id(done.job), status=status, message=message)
 
 
-def effect_message(job: str, said: str, effect: PauseEffect) -> str:
+def effect_message(job: str, said: str, effect: PauseEffect) -> Sentence:
     """Return the message about a job that was paused or resumed.
 
     :param job: the title of the job.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from gpuctl.api.change_answers import PausedJobs, paused_job
@@ -13,7 +12,6 @@ from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.api_errors import ClusterError, NotPossible
-from gpuctl.kube.scope import Scope
 from gpuctl.language.sentences import say
 from gpuctl.reading.jobs.document_history import NoHistory
 from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job
@@ -26,11 +24,11 @@ from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import problem_of
 from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_lookups import require_access
-from gpuctl_server.job_pausing import SuspendFunction, pausing_with, resuming_with
+from gpuctl_server.job_pausing import SuspendFunction, dry_run_message, pausing_with, resuming_with, suspend_each
 from gpuctl_server.job_revisions import rerun_removed
 from gpuctl_server.merged_answers import visible_job_filter
-from gpuctl_server.plan_responses import VALIDATED, unchanged_message
-from gpuctl_server.plan_runs import PlanRun, await_seen
+from gpuctl_server.plan_responses import VALIDATED
+from gpuctl_server.plan_runs import PlanRun
 
 
 def delete_named_jobs(
@@ -80,9 +78,8 @@ def pause_named_jobs(
 
     :raises Problem: 403, 404, 409; ``items`` are the jobs that were paused before the error.
     """
-    # A dry run must not run the checkpoint program in the job's pods.
-    act = pausing_with(change.service, checkpoint=checkpoint and not change.dry_run)
-    return _suspended(change, names, namespace, act)
+    act = pausing_with(change, checkpoint=checkpoint)
+    return _suspended(change, names, namespace, act, checkpoint=checkpoint)
 
 
 def resume_named_jobs(change: ChangeRequest, names: Sequence[str], namespace: str | None) -> PausedJobs:
@@ -90,38 +87,34 @@ def resume_named_jobs(change: ChangeRequest, names: Sequence[str], namespace: st
 
     :raises Problem: 403, 404, 409; ``items`` are the jobs that were resumed before the error.
     """
-    confirmation = change.confirmation
-    if change.dry_run:
-        change = replace(change, confirmation=confirmation._replace(everything=True))
-    return _suspended(change, names, namespace, resuming_with(change.caller, PlanRun(change).callbacks))
+    return _suspended(change, names, namespace, resuming_with(change, []))
 
 
-def _suspended(change: ChangeRequest, names: Sequence[str], namespace: str | None, act: SuspendFunction) -> PausedJobs:
-    done = PausedJobs(items=[])
-    keys = []
+def _suspended(
+    change: ChangeRequest,
+    names: Sequence[str],
+    namespace: str | None,
+    act: SuspendFunction,
+    *,
+    checkpoint: bool = False,
+) -> PausedJobs:
+    answer = PausedJobs(items=[])
     with change.session() as session:
         jobs = _resolve_jobs(change, "update", names, namespace)
-        change.touched.begin()
         try:
-            for job in jobs:
-                identity = job.identity
-                scope = Scope(session, identity.namespace)
-                for paused in act(scope, [f"{identity.kind}/{identity.object_name}"], change.service.platform):
-                    item = paused_job(paused.job, paused.result)
-                    if change.dry_run:
-                        item.message = unchanged_message(item.message)
-                        item.status = VALIDATED
-                    done.items.append(item)
-                    keys.append(paused.result.key)
+            for done in suspend_each(change, session, jobs, act):
+                item = paused_job(done.job, done.result)
+                if change.dry_run:
+                    item.message = dry_run_message(change, done, item.message, checkpoint=checkpoint)
+                    item.status = VALIDATED
+                answer.items.append(item)
         except ClusterError as error:
             problem = problem_of(error)
-            if problem is None or not done.items:
+            if problem is None or not answer.items:
                 raise
-            problem.more |= done.as_json()
+            problem.more |= answer.as_json()
             raise problem from None
-        if not change.dry_run:
-            await_seen(change.service, session, keys)
-    return done
+    return answer
 
 
 def _carried_out(

@@ -43,6 +43,11 @@ def test_pause_delete_and_update_run_the_checkpoint(served: Served, place: Place
     place.running("a", "b", "c")
     query = {"namespace": place.namespace}
     served.until("/jobs", lambda value: value["total"] == 3, **query)
+    one: dict[str, Any] = {"url": "/jobs/a/pause"}
+    for request in (one, {"url": "/jobs/pause", "json": {"names": ["a"]}}):
+        tried = served.client().post(**request, params={**query, "dryRun": "true"})
+        assert "its progress would be saved first" in tried.text
+    assert checkpoints_written(save_file) == 0
     served.call("POST", "/jobs/a/pause", params=query)
     assert checkpoints_written(save_file) == 1
     served.call("DELETE", "/jobs/b", params=query)
