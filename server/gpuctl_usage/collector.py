@@ -19,10 +19,11 @@ from gpuctl_usage.collector_context import (
     CannotCollect,
     CollectorContext,
     cannot_collect,
+    hour_roller,
     open_context,
-    with_leadership,
 )
 from gpuctl_usage.collector_health import CollectorHealth
+from gpuctl_usage.day_scheduling import DayRoller
 from gpuctl_usage.facts import AllocationSnapshot, Capacity, EndReason, GpuQuota, GpuSeries, Holding, RetentionDays
 from gpuctl_usage.gathering.claimed_devices import ClaimedDevices
 from gpuctl_usage.gathering.cluster_events import ClusterEvent, ClusterEvents, quota_kinds
@@ -73,7 +74,7 @@ def collect(settings: UsageSettings, stopping: threading.Event, health: Collecto
         while not stopping.is_set():
             with hold_leadership(site.database, site.cluster, stopping, site.health.loop_ran) as database:
                 if database is not None:
-                    _collect(with_leadership(site, database, settings), settings, stopping)
+                    _collect(site._replace(database=database), settings, stopping)
     except ClusterError as error:
         raise cannot_collect(error) from None
     except DatabaseProblem as error:
@@ -98,6 +99,7 @@ class Collector:
         self._stopping = stopping
         weights = GpuWeights(site.platform)
         maker = FactMaker(CollectedKeys(settings.usage_labels, settings.usage_annotations), weights)
+        self._hours, self._days = hour_roller(site, settings), DayRoller(site.database, site.cluster)
         self._clock = ServerClock(site.session)
         quotas = quota_kinds(site.platform)
         self._events = ClusterEvents(site.session, self._clock, maker, quotas)
@@ -129,8 +131,8 @@ class Collector:
         """Collect until ``stopping`` is set."""
         database, cluster = self._site.database, self._site.cluster
         self._clock.compare()
-        self._site.roller.begin(self._clock.now())
-        self._site.days.begin(self._clock.now())
+        self._hours.begin(self._clock.now())
+        self._days.begin(self._clock.now())
         self._intervals.restore(
             database.open_holdings(cluster), database.open_capacities(cluster), database.capacity_ends(cluster)
         )
@@ -176,11 +178,11 @@ class Collector:
         return True
 
     def _roll_due(self, now: float) -> None:
-        hour = self._site.roller.due(now)
+        hour = self._hours.due(now)
         if hour is not None:
             self._roll(hour, now)
-        elif (day := self._site.days.due(now)) is not None:
-            self._site.days.roll(day)
+        elif (day := self._days.due(now)) is not None:
+            self._days.roll(day)
 
     def _guarded(self, act: object) -> None:
         assert callable(act)
@@ -258,7 +260,7 @@ class Collector:
         self._quotas |= {(item.namespace, item.start): item for item in self._open_quotas.take()}
         if changes.since is not None:
             now = self._clock.now()
-            self._site.roller.late(changes.since, now)
+            self._hours.late(changes.since, now)
             if changes.since < hour_of(now):
                 # Stored with the late changes, so that the next collector also rolls up these hours again.
                 self._late = changes.since if self._late is None else min(self._late, changes.since)
@@ -380,8 +382,8 @@ class Collector:
 
     def _roll(self, hour: int, now: float) -> None:
         if not self._stopping.is_set():
-            self._site.roller.roll(hour, now)
-            self._site.days.touch(hour)
+            self._hours.roll(hour, now)
+            self._days.touch(hour)
 
     def _prune(self, now: float) -> None:
         # If the database cannot be pruned now, retry at the next interval.

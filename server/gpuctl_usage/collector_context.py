@@ -16,7 +16,6 @@ from gpuctl.language.settings import Settings
 from gpuctl.usecases.documents.compiling import read_platform
 from gpuctl_usage.answers.name_answers import cluster_of
 from gpuctl_usage.collector_health import CollectorHealth
-from gpuctl_usage.day_scheduling import DayRoller
 from gpuctl_usage.facts import SharedGpuMetrics
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
 from gpuctl_usage.hour_scheduling import ConfiguredKeys, HourRoller
@@ -35,7 +34,7 @@ class CannotCollect(Exception):
 
 
 class CollectorContext(NamedTuple):
-    """Connections and rollups of a collector.
+    """Connections of a collector.
 
     :param samples: None if no Prometheus is configured.
     """
@@ -45,8 +44,6 @@ class CollectorContext(NamedTuple):
     database: Database
     cluster: int
     samples: GpuSamples | None
-    roller: HourRoller
-    days: DayRoller
     health: CollectorHealth
 
 
@@ -100,8 +97,7 @@ def open_context(
             SharedGpuMetrics(settings.usage_shared_cards) if platform.sharing == "none" else SharedGpuMetrics.COPIES
         )
         samples = GpuSamples(prometheus, partial(_continue_collecting, stopping, health), shared)
-    roller = _roller(database, cluster, samples, settings, health)
-    return CollectorContext(session, platform, database, cluster, samples, roller, DayRoller(database, cluster), health)
+    return CollectorContext(session, platform, database, cluster, samples, health)
 
 
 def _continue_collecting(stopping: threading.Event, health: CollectorHealth) -> bool:
@@ -110,20 +106,10 @@ def _continue_collecting(stopping: threading.Event, health: CollectorHealth) -> 
     return not stopping.is_set()
 
 
-def with_leadership(site: CollectorContext, database: Database, settings: UsageSettings) -> CollectorContext:
-    """Return the context with a database whose every write requires the lease.
-
-    :param database: the database with the lease.
-    """
-    roller = _roller(database, site.cluster, site.samples, settings, site.health)
-    return site._replace(database=database, roller=roller, days=DayRoller(database, site.cluster))
-
-
-def _roller(
-    database: Database, cluster: int, samples: GpuSamples | None, settings: UsageSettings, health: CollectorHealth
-) -> HourRoller:
+def hour_roller(site: CollectorContext, settings: UsageSettings) -> HourRoller:
+    """Return the rollup of the cluster's hours."""
     keys = ConfiguredKeys(settings.usage_labels, settings.usage_annotations)
-    return HourRoller(database, cluster, samples, settings.usage_scrape_interval, keys, health)
+    return HourRoller(site.database, site.cluster, site.samples, settings.usage_scrape_interval, keys, site.health)
 
 
 def cannot_collect(error: ClusterError) -> CannotCollect:

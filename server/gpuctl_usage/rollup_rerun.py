@@ -6,7 +6,8 @@ import threading
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.objects.durations import HOUR
-from gpuctl_usage.collector_context import CannotCollect, CollectorContext, cannot_collect, open_context
+from gpuctl_usage.collector_context import CannotCollect, CollectorContext, cannot_collect, hour_roller, open_context
+from gpuctl_usage.day_scheduling import DayRoller
 from gpuctl_usage.hour_scheduling import hour_of, hours_between
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.usage_settings import UsageSettings
@@ -23,15 +24,16 @@ def rerun_rollup(settings: UsageSettings, start: float, end: float, *, even_if_l
         if even_if_less and site.samples is None:
             raise CannotCollect("--even-if-less needs a Prometheus; set it with --prometheus")
         now = site.session.server_time()
-        site.roller.begin(now)
-        site.days.begin(now)
-        first = max(start, site.roller.first_hour() or 0)
+        hourly, daily = hour_roller(site, settings), DayRoller(site.database, site.cluster)
+        hourly.begin(now)
+        daily.begin(now)
+        first = max(start, hourly.first_hour() or 0)
         hours = [hour for hour in hours_between(first, min(end, hour_of(now))) if _is_known(site, hour)]
         changed = 0
         for hour in hours:
-            changed += site.roller.roll(hour, now, even_if_less=even_if_less)
-            site.days.touch(hour)
-        site.days.roll_due(now)
+            changed += hourly.roll(hour, now, even_if_less=even_if_less)
+            daily.touch(hour)
+        daily.roll_due(now)
         return len(hours), changed
     except ClusterError as error:
         raise cannot_collect(error) from None

@@ -12,9 +12,8 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.objects.durations import HOUR
 from gpuctl_usage import rollup_rerun
 from gpuctl_usage.collector_context import CannotCollect
-from gpuctl_usage.day_scheduling import DayRoller
+from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.facts import Capacity, CapacityState
-from gpuctl_usage.hour_scheduling import ConfiguredKeys, HourRoller
 from gpuctl_usage.rollup_rerun import rerun_rollup
 from gpuctl_usage.store.database import open_database
 from gpuctl_usage.usage_settings import UsageSettings
@@ -35,8 +34,7 @@ def rerun(path: Path, monkeypatch: pytest.MonkeyPatch, server_time: Callable[[],
         database=database,
         cluster=cluster,
         samples=None,
-        roller=HourRoller(database, cluster, None, 15, ConfiguredKeys((), ())),
-        days=DayRoller(database, cluster),
+        health=CollectorHealth(),
     )
     monkeypatch.setattr(rollup_rerun, "open_context", lambda *_, **__: site)
     return rerun_rollup(UsageSettings(), BEGIN, BEGIN + 10 * HOUR)
