@@ -638,6 +638,43 @@ def test_foreign_objects_are_not_lifted() -> None:
     assert lift([foreign]) == []
 
 
+def test_only_defaults_that_lowering_leaves_out_are_not_lifted() -> None:
+    """What a user wrote stays if it is a default elsewhere, or replaces a value of lowering."""
+    patch = {
+        "initContainers": [{"name": "mesh", "image": "mesh:v1", "restartPolicy": "Always"}],
+        "volumes": [{"name": "scratch", "emptyDir": {}}],
+        "containers": [
+            {
+                "name": "main",
+                "startupProbe": {"failureThreshold": 3},
+                "lifecycle": {"preStop": {"httpGet": {"path": "/stop", "port": 8000}}},
+            }
+        ],
+    }
+    document = {
+        "kind": "inference",
+        "version": "v0.1",
+        "job": {"name": "chat"},
+        "environment": {"image": "app:v1", "command": ["run"]},
+        "resources": {"gpu": 1},
+        "service": {"port": 8000, "health_check": "/health", "startup_timeout": "10m"},
+        "podPatch": patch,
+    }
+    result = compiled(document, "none")
+    objects = copy.deepcopy(own(result))
+    for item in objects:
+        item["metadata"]["uid"] = "1"
+        if item["kind"] == "Deployment":
+            [main] = item["spec"]["template"]["spec"]["containers"]
+            for name in ("startupProbe", "livenessProbe", "readinessProbe"):
+                defaults = {"periodSeconds": 10, "timeoutSeconds": 1, "successThreshold": 1, "failureThreshold": 3}
+                main[name] = {**defaults, **main[name]}
+            main["lifecycle"]["preStop"]["httpGet"]["scheme"] = "HTTP"
+    (lifted,) = lift(objects, result.settings, use_annotation=False)
+    lifted["podPatch"]["initContainers"][0].pop("env")
+    assert lifted["podPatch"] == patch
+
+
 def test_server_defaults_are_not_lifted_as_a_patch() -> None:
     """Neither in the pod nor in its containers; fields that a user wrote stay."""
     patch = {"hostNetwork": True, "containers": [{"name": "main", "stdin": True}]}

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 import gpuctl
-from gpuctl.apply.state.server_defaults import without_defaults
 from gpuctl.capacity.admission.quota_charges import charged_objects
 from gpuctl.capacity.fit.job_fit import fit
 from gpuctl.capacity.fit.partial_starts import held_while_waiting
 from gpuctl.objects.label_names import GROUP_INDEX, LEADER_WORKER_SET_NAME, MANAGED_BY
 from gpuctl.objects.pod_templates import pod_templates, replicas, short_path
+from gpuctl.objects.server_defaults import without_defaults
 from gpuctl.objects.workload_state import pods_of_each
 from support.fit_objects import cluster, job, node, running
 

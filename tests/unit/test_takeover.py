@@ -11,9 +11,9 @@ import pytest
 from gpuctl.apply.plan.last_applied import KUBECTL_RECORD, kubectl_record
 from gpuctl.apply.state.compare import compare, without_effect
 from gpuctl.apply.state.managed_fields import fields_of, held_by_others, owned_fields
-from gpuctl.apply.state.server_defaults import without_defaults
 from gpuctl.apply.state.takeover import AppliedVersion, Claims, claim
 from gpuctl.language.drift_rules import BUILT_IN, DriftRule
+from gpuctl.objects.server_defaults import without_defaults
 
 Object = dict[str, Any]
 PROBE = {"httpGet": {"path": "/health", "port": 8000}, "periodSeconds": 5}

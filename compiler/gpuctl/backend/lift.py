@@ -8,7 +8,6 @@ platform is not lifted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from gpuctl.backend import rendezvous
 from gpuctl.backend.emitter import emit_object
@@ -16,7 +15,7 @@ from gpuctl.backend.lift_roles import has_roles, lift_roles
 from gpuctl.backend.lift_workload import Data, LiftedWorkload, pod_spec
 from gpuctl.backend.lower import MAIN_KINDS, lower_document
 from gpuctl.backend.lowering_context import Context
-from gpuctl.backend.pod_merge import KEY_FIELDS, diff_spec
+from gpuctl.backend.pod_merge import diff_spec, key_of
 from gpuctl.backend.pod_network import HOST_NETWORK_DNS
 from gpuctl.backend.quota_queues import lift_entry
 from gpuctl.backend.training_objects import lower_as
@@ -36,21 +35,10 @@ from gpuctl.objects.companion_names import DATA_KEY
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.label_names import MANAGED_BY, MANAGER
 from gpuctl.objects.pod_templates import pod_templates
+from gpuctl.objects.server_defaults import is_default
 
-# Values that the API server fills in (k8s.io/kubernetes/pkg/apis/*/v1/defaults.go).
-_SERVER_DEFAULTS: dict[str, Any] = {
-    "dnsPolicy": "ClusterFirst",
-    "restartPolicy": "Always",
-    "schedulerName": "default-scheduler",
-    "securityContext": {},
-    "terminationGracePeriodSeconds": 30,
-    "terminationMessagePath": "/dev/termination-log",
-    "successThreshold": 1,
-    "scheme": "HTTP",
-    "resources": {},
-    "defaultMode": 420,
-    "apiVersion": "v1",
-}
+_EMPTY_DEFAULTS = ("securityContext", "resources")
+"""Structures that the API server adds empty. Elsewhere an empty structure is a value, as in `emptyDir: {}`."""
 
 
 def lift(objects: Iterable[Object], settings: Settings | None = None, *, use_annotation: bool = True) -> list[Data]:
@@ -163,10 +151,11 @@ def _lift_workload(context: Context, obj: Object, ours: Sequence[Object]) -> Dat
         data, document = restored, _document(context, restored) or document
     for lowered in _lowered_again(context, document, obj["metadata"]["name"]):
         if lowered["kind"] == obj["kind"]:
-            patch = diff_spec(pod_spec(lowered), pod_spec(obj))
+            base, pod = pod_spec(lowered), pod_spec(obj)
             if "uid" in obj["metadata"]:
                 # The object comes from a server, which fills in defaults.
-                patch = _without_defaults(patch)
+                pod = _without_defaults(pod, base, "spec")
+            patch = diff_spec(base, pod)
             _remove_implied_dns(patch, pod_spec(obj))
             if patch:
                 data |= escape_document({"podPatch": patch})
@@ -212,18 +201,27 @@ def _document(context: Context, data: Data) -> Document | None:
     return document
 
 
-def _without_defaults(patch: Object) -> Object:
-    """Return a patch without the API server's defaults, and without entries that become empty."""
+def _without_defaults(value: Object, base: Object, owner: str) -> Object:
+    """Return a structure without the API server's defaults of fields that ``base`` does not state, and without
+    structures that become empty.
+
+    :param owner: the name of the field around it; "" for an item of a list.
+    """
     result: Object = {}
-    for key, value in patch.items():
-        if key in _SERVER_DEFAULTS and value == _SERVER_DEFAULTS[key]:
+    for key, old in value.items():
+        own = base.get(key)
+        new = old
+        if isinstance(old, dict):
+            new = _without_defaults(old, own or {}, key)
+        elif isinstance(old, list):
+            by_key = {key_of(key, item): item for item in own or [] if isinstance(item, dict)}
+            new = [
+                _without_defaults(item, by_key.get(key_of(key, item)) or {}, "") if isinstance(item, dict) else item
+                for item in old
+            ]
+        # On the node's network only, the server sets `hostPort` to the container's port.
+        elif key not in base and key != "hostPort" and is_default(owner, key, old, value):
             continue
-        kept = value
-        if isinstance(value, dict):
-            kept = _without_defaults(value)
-        elif isinstance(value, list):
-            items = [(item, _without_defaults(item) if isinstance(item, dict) else item) for item in value]
-            kept = [new for old, new in items if new == old or not set(new) <= KEY_FIELDS]
-        if kept or kept == value:
-            result[key] = kept
+        if key in base or new or (new == old and not (new == {} and key in _EMPTY_DEFAULTS)):
+            result[key] = new
     return result

@@ -28,9 +28,6 @@ MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "resourceClaims": ("name",),
     "claims": ("name",),
 }
-KEY_FIELDS = frozenset(field for fields in MERGE_KEYS.values() for field in fields)
-"""Fields that identify list entries."""
-
 _KEY_DEFAULTS = {"protocol": "TCP"}
 _REQUIRED, _PREFERRED = (f"{name}DuringSchedulingIgnoredDuringExecution" for name in ("required", "preferred"))
 """Terms of affinity. The required ones of node affinity are a mapping with alternatives, all others are lists."""

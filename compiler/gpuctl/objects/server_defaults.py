@@ -21,7 +21,8 @@ USER_MAPS = frozenset(
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
     # Pods
     "dnsPolicy": ("ClusterFirst",),
-    "restartPolicy": ("Always", "RecreateGroupOnPodRestart"),
+    # Not of an init container, where it means that the container runs beside the others.
+    "spec.restartPolicy": ("Always",),
     "schedulerName": ("default-scheduler",),
     "terminationGracePeriodSeconds": (30,),
     "terminationMessagePath": ("/dev/termination-log",),
@@ -63,6 +64,7 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "groupName": ("default",),
     # LeaderWorkerSets
     "startupPolicy": ("LeaderCreated",),
+    "leaderWorkerTemplate.restartPolicy": ("RecreateGroupOnPodRestart",),
     "subdomainPolicy": ("Shared",),
     "rollingUpdateConfiguration.maxSurge": (0,),
     "rollingUpdateConfiguration.maxUnavailable": (1,),

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuctl.apply.state.managed_fields import foreign_fields
-from gpuctl.apply.state.server_defaults import without_defaults
 from gpuctl.apply.state.takeover import AppliedVersion, Claimed, Claims, claim
 from gpuctl.backend.lower import lower
 from gpuctl.backend.lowering_context import Context, Lowered
@@ -29,6 +28,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import POSTED, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.embedded_document import document_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records, hash_of, is_ours
+from gpuctl.objects.server_defaults import without_defaults
 
 KUBECTL_RECORD = "kubectl.kubernetes.io/last-applied-configuration"
 

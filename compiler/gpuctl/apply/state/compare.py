@@ -25,11 +25,11 @@ from gpuctl.apply.state.field_paths import (
     value_at,
 )
 from gpuctl.apply.state.managed_fields import ALL, OURS, FieldOwnership, HeldField, Tree, union
-from gpuctl.apply.state.server_defaults import USER_MAPS, is_default
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.hashed_names import changeable_fields
 from gpuctl.objects.quantities import parse_quantity
+from gpuctl.objects.server_defaults import USER_MAPS, is_default
 
 # `$(NAME)` in a variable refers to earlier variables, and init containers run one after another.
 _ORDERED = frozenset({"env", "initContainers"})

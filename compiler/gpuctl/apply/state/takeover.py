@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from gpuctl.apply.state.compare import agrees
 from gpuctl.apply.state.field_paths import ABSENT, is_within, named
 from gpuctl.apply.state.managed_fields import UNKNOWN, Tree, field_at, fields_of, is_tool, union
-from gpuctl.apply.state.server_defaults import is_default
 from gpuctl.kube.session import MANAGER
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import POSTED, Object
+from gpuctl.objects.server_defaults import is_default
 
 # Structures that are invalid without the fields that gpuctl states in them: they stay or go as a whole.
 _WHOLE = frozenset({"livenessProbe", "readinessProbe", "startupProbe", "lifecycle"})
