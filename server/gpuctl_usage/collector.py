@@ -15,22 +15,25 @@ from collections.abc import Iterable
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.objects.durations import HOUR
 from gpuctl.objects.timestamps import format_timestamp
-from gpuctl_usage.collector_context import (
-    CannotCollect,
-    CollectorContext,
-    cannot_collect,
-    hour_roller,
-    open_context,
-)
+from gpuctl_usage.collector_context import CannotCollect, CollectorContext, cannot_collect, hour_roller, open_context
 from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.day_scheduling import DayRoller
-from gpuctl_usage.facts import AllocationSnapshot, Capacity, EndReason, GpuQuota, GpuSeries, Holding, RetentionDays
+from gpuctl_usage.facts import (
+    AllocationSnapshot,
+    Capacity,
+    EndReason,
+    GpuQuota,
+    GpuSeries,
+    Holding,
+    RetentionDays,
+    UsageKeys,
+)
 from gpuctl_usage.gathering.claimed_devices import ClaimedDevices
 from gpuctl_usage.gathering.cluster_events import ClusterEvent, ClusterEvents, quota_kinds
 from gpuctl_usage.gathering.current_allocation import take_snapshot
 from gpuctl_usage.gathering.gpu_samples import PodPlace
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
-from gpuctl_usage.gathering.object_facts import CollectedKeys, FactMaker, NamespaceFacts, NodeFacts, PodFacts
+from gpuctl_usage.gathering.object_facts import FactMaker, NamespaceFacts, NodeFacts, PodFacts
 from gpuctl_usage.gathering.open_intervals import OpenIntervals
 from gpuctl_usage.gathering.open_quotas import OpenQuotas
 from gpuctl_usage.gathering.owners import Owners
@@ -98,7 +101,7 @@ class Collector:
         self._site = site
         self._stopping = stopping
         weights = GpuWeights(site.platform)
-        maker = FactMaker(CollectedKeys(settings.usage_labels, settings.usage_annotations), weights)
+        maker = FactMaker(UsageKeys(settings.usage_labels, settings.usage_annotations), weights)
         self._hours, self._days = hour_roller(site, settings), DayRoller(site.database, site.cluster)
         self._clock = ServerClock(site.session)
         quotas = quota_kinds(site.platform)

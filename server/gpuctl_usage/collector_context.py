@@ -16,9 +16,9 @@ from gpuctl.language.settings import Settings
 from gpuctl.usecases.documents.compiling import read_platform
 from gpuctl_usage.answers.name_answers import cluster_of
 from gpuctl_usage.collector_health import CollectorHealth
-from gpuctl_usage.facts import SharedGpuMetrics
+from gpuctl_usage.facts import SharedGpuMetrics, UsageKeys
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
-from gpuctl_usage.hour_scheduling import ConfiguredKeys, HourRoller
+from gpuctl_usage.hour_scheduling import HourRoller
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.engines import DatabaseProblem
@@ -108,7 +108,7 @@ def _continue_collecting(stopping: threading.Event, health: CollectorHealth) -> 
 
 def hour_roller(site: CollectorContext, settings: UsageSettings) -> HourRoller:
     """Return the rollup of the cluster's hours."""
-    keys = ConfiguredKeys(settings.usage_labels, settings.usage_annotations)
+    keys = UsageKeys(settings.usage_labels, settings.usage_annotations)
     return HourRoller(site.database, site.cluster, site.samples, settings.usage_scrape_interval, keys, site.health)
 
 

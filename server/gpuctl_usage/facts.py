@@ -7,7 +7,7 @@ shared card is 0.25.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -50,6 +50,13 @@ class SharedGpuMetrics(str, Enum):
     """Utilization of the whole card, the same for every pod."""
     PER_PROCESS = "per-process"
     """Utilization by each pod's own processes; the values of all pods add up to the card's."""
+
+
+class UsageKeys(NamedTuple):
+    """Label and annotation keys by which usage is grouped."""
+
+    labels: Collection[str]
+    annotations: Collection[str]
 
 
 class WorkloadKey(NamedTuple):
@@ -186,3 +193,13 @@ class RetentionDays(NamedTuple):
     snapshots: int
     hours: int
     days: int
+
+
+def smallest(*values: float | None) -> float | None:
+    """Return the smallest of the known values; None if no value is known."""
+    return min((value for value in values if value is not None), default=None)
+
+
+def largest(*values: float | None) -> float | None:
+    """Return the largest of the known values; None if no value is known."""
+    return max((value for value in values if value is not None), default=None)

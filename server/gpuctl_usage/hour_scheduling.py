@@ -7,12 +7,11 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from gpuctl.objects.durations import DAY, HOUR
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.collector_health import CollectorHealth, HourFigures
-from gpuctl_usage.facts import GpuSeries, Holding, SharedGpuMetrics
+from gpuctl_usage.facts import GpuSeries, Holding, SharedGpuMetrics, UsageKeys
 from gpuctl_usage.gathering.gpu_samples import CollectionInterrupted, GpuSamples, PodPlace
 from gpuctl_usage.prometheus import PrometheusProblem
 from gpuctl_usage.rollup import quotients
@@ -45,13 +44,6 @@ _MAX_LOGGED = 5
 """Maximum number of discrepancies of an hour that are logged; each log line has their total number."""
 
 
-class ConfiguredKeys(NamedTuple):
-    """Label and annotation keys by which usage is grouped."""
-
-    labels: tuple[str, ...]
-    annotations: tuple[str, ...]
-
-
 class HourRoller:
     """Rolls up the hours of one cluster, and keeps track of which are due.
 
@@ -66,7 +58,7 @@ class HourRoller:
         cluster: int,
         samples: GpuSamples | None,
         interval: float,
-        keys: ConfiguredKeys,
+        keys: UsageKeys,
         health: CollectorHealth | None = None,
     ) -> None:
         self._database = database

@@ -10,10 +10,10 @@ import pytest
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
-from gpuctl_usage.facts import CapacityState, EndReason, Holding, WorkloadKey
+from gpuctl_usage.facts import CapacityState, EndReason, Holding, UsageKeys, WorkloadKey
 from gpuctl_usage.gathering.claimed_devices import ClaimedDevices, Device, Offer, claimed_gpus, offered_gpus
 from gpuctl_usage.gathering.gpu_weights import DEVICES, UNSIZED_DEVICES, GpuWeights
-from gpuctl_usage.gathering.object_facts import CollectedKeys, FactMaker, NodeFacts, PodFacts
+from gpuctl_usage.gathering.object_facts import FactMaker, NodeFacts, PodFacts
 from gpuctl_usage.gathering.open_intervals import OpenIntervals
 from gpuctl_usage.gathering.tracked_objects import Belonging
 from gpuctl_usage.rollup.aggregation import CLUSTER
@@ -105,7 +105,7 @@ def test_claimed_gpus_of_a_claim(given: Object, whole: dict[Device, str] | None,
 
 
 WEIGHTS = GpuWeights(Settings())
-MAKER = FactMaker(CollectedKeys((), ()), WEIGHTS)
+MAKER = FactMaker(UsageKeys((), ()), WEIGHTS)
 
 
 def node() -> NodeFacts:

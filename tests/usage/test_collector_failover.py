@@ -17,9 +17,9 @@ import pytest
 
 from control_plane import ControlPlane
 from gpuctl.objects.api_resources import Key
-from gpuctl_usage.facts import EndReason, GpuQuota, Holding
+from gpuctl_usage.facts import EndReason, GpuQuota, Holding, UsageKeys
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
-from gpuctl_usage.hour_scheduling import ConfiguredKeys, HourRoller, hour_of, hours_between
+from gpuctl_usage.hour_scheduling import HourRoller, hour_of, hours_between
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.rollup.ledger import discrepancies
 from gpuctl_usage.store.database import Database, open_database
@@ -230,7 +230,7 @@ def comparable(holdings: Iterable[Holding]) -> list[Holding]:
 
 def rolled_up(collector: Collecting, url: str, start: float, now: float) -> list[RolledUp]:
     """Return the hours since `start` as of `now`, rolled up from what a collector has recorded."""
-    roller = HourRoller(collector.database, 1, GpuSamples(Prometheus(url)), 1.0, ConfiguredKeys(("team",), ()))
+    roller = HourRoller(collector.database, 1, GpuSamples(Prometheus(url)), 1.0, UsageKeys(("team",), ()))
     for hour in hours_between(start, now):
         roller.roll(hour, now)
     return collector.database.rolled_up(1, hour_of(start), int(now) + 1)

@@ -17,9 +17,9 @@ import pytest
 from gpuctl.objects.durations import DAY, HOUR
 from gpuctl_usage.collector_health import STUCK_AFTER, WRITE_TIMEOUT, CollectorHealth
 from gpuctl_usage.collector_metrics import metrics_of
-from gpuctl_usage.facts import Capacity, CapacityState
+from gpuctl_usage.facts import Capacity, CapacityState, UsageKeys
 from gpuctl_usage.health_listener import HealthListener, ListenError
-from gpuctl_usage.hour_scheduling import ConfiguredKeys, HourRoller
+from gpuctl_usage.hour_scheduling import HourRoller
 from gpuctl_usage.store.database import Database, open_database
 from support.prometheus_server import prometheus_programs
 from support.usage_health import BEGIN, busy_health, held
@@ -111,7 +111,7 @@ def test_open_ledgers_are_restored_after_a_restart(database: Database) -> None:
 
     def begun(moment: float) -> tuple[HourRoller, CollectorHealth]:
         health = CollectorHealth()
-        roller = HourRoller(database, 1, None, 15, ConfiguredKeys((), ()), health)
+        roller = HourRoller(database, 1, None, 15, UsageKeys((), ()), health)
         roller.begin(moment)
         return roller, health
 

@@ -13,8 +13,8 @@ from gpuctl_usage.answers.hourly_answers import HoursQuery
 from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.day_scheduling import DayRoller
-from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, WorkloadKey
-from gpuctl_usage.hour_scheduling import FINAL_AFTER, GIVE_UP_AFTER, ConfiguredKeys, HourRoller
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, UsageKeys, WorkloadKey
+from gpuctl_usage.hour_scheduling import FINAL_AFTER, GIVE_UP_AFTER, HourRoller
 from gpuctl_usage.rollup.aggregation import CLUSTER
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import PeriodLength
@@ -40,7 +40,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 def rollers(database: Database, now: float) -> tuple[HourRoller, DayRoller]:
     """Return rollers as a collector has them at its start: with nothing but the database."""
-    hours = HourRoller(database, 1, None, 15, ConfiguredKeys(("team",), ()))
+    hours = HourRoller(database, 1, None, 15, UsageKeys(("team",), ()))
     days = DayRoller(database, 1)
     hours.begin(now)
     days.begin(now)

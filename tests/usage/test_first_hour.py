@@ -24,9 +24,10 @@ from gpuctl_usage.facts import (
     GpuSeries,
     Holding,
     SharedGpuMetrics,
+    UsageKeys,
     WorkloadKey,
 )
-from gpuctl_usage.hour_scheduling import FINAL_AFTER, ConfiguredKeys, HourRoller
+from gpuctl_usage.hour_scheduling import FINAL_AFTER, HourRoller
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import PeriodLength
 from gpuctl_usage.store_transfer import export_store
@@ -38,7 +39,7 @@ BEGIN = 1_717_236_000
 """2024-06-01T10:00:00Z."""
 BEGAN = BEGIN + 36 * 60
 LATER = BEGIN + HOUR + FINAL_AFTER + HOUR
-KEYS = ConfiguredKeys(("team",), ())
+KEYS = UsageKeys(("team",), ())
 CAPACITIES = [
     Capacity("n1", "m", 8, CapacityState.READY, BEGAN - 2.0, None),
     Capacity("n2", "m", 4, CapacityState.READY, BEGAN + 300.0, None),

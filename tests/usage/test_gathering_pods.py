@@ -8,17 +8,9 @@ from typing import Any
 import pytest
 
 from gpuctl.language.settings import Settings
-from gpuctl_usage.facts import CapacityState, EndReason, Holding, WorkloadKey
+from gpuctl_usage.facts import CapacityState, EndReason, Holding, UsageKeys, WorkloadKey
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
-from gpuctl_usage.gathering.object_facts import (
-    LONGEST,
-    CollectedKeys,
-    FactMaker,
-    NamespaceFacts,
-    NodeFacts,
-    OwnerReference,
-    PodFacts,
-)
+from gpuctl_usage.gathering.object_facts import LONGEST, FactMaker, NamespaceFacts, NodeFacts, OwnerReference, PodFacts
 from gpuctl_usage.gathering.open_intervals import OpenIntervals
 from gpuctl_usage.gathering.tracked_objects import Belonging
 from gpuctl_usage.rollup.aggregation import CLUSTER
@@ -27,7 +19,7 @@ from gpuctl_usage.rollup.ledger import discrepancies
 
 Object = dict[str, Any]
 WEIGHTS = GpuWeights(Settings())
-MAKER = FactMaker(CollectedKeys(("team", "app"), ("cost-center",)), WEIGHTS)
+MAKER = FactMaker(UsageKeys(("team", "app"), ("cost-center",)), WEIGHTS)
 T0 = 1_717_236_000.0
 
 
@@ -527,7 +519,7 @@ class HamiNode:
 
     def __init__(self, memory: str = "") -> None:
         weights = sharing_weights("hami")
-        self.maker = FactMaker(CollectedKeys((), ()), weights)
+        self.maker = FactMaker(UsageKeys((), ()), weights)
         self.intervals = OpenIntervals(weights)
         self.put_node(memory, 0)
         self.intervals.all_listed(T0)

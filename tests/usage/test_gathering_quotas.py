@@ -9,10 +9,10 @@ import pytest
 
 from gpuctl.language.platform_document import PlatformDocument
 from gpuctl.language.settings import Settings
-from gpuctl_usage.facts import GpuQuota
+from gpuctl_usage.facts import GpuQuota, UsageKeys
 from gpuctl_usage.gathering.cluster_events import ClusterEvent
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
-from gpuctl_usage.gathering.object_facts import CollectedKeys, FactMaker, Facts
+from gpuctl_usage.gathering.object_facts import FactMaker, Facts
 from gpuctl_usage.gathering.open_quotas import OpenQuotas
 
 Object = dict[str, Any]
@@ -59,7 +59,7 @@ class QuotaEvents:
         weights = GpuWeights(
             Settings(PlatformDocument.model_validate({"kind": "platform", "gpu": {"sharing": sharing}}))
         )
-        self._maker = FactMaker(CollectedKeys((), ()), weights)
+        self._maker = FactMaker(UsageKeys((), ()), weights)
         self.quotas = OpenQuotas(weights, None if known_until is None else T0 + known_until, kinds)
         self.quotas.restore(before)
 
@@ -183,7 +183,7 @@ def test_only_the_chips_of_nodes_count() -> None:
 
 
 def test_malformed_queues_are_rejected() -> None:
-    maker = FactMaker(CollectedKeys((), ()), GpuWeights(Settings()))
+    maker = FactMaker(UsageKeys((), ()), GpuWeights(Settings()))
     for flavors in ({"gpuctl-any": {CARDS: "many"}}, {"gpuctl-any": {CARDS: None}}):
         with pytest.raises(ValueError, match=r"."):
             maker.of(queue(flavors))
@@ -282,7 +282,7 @@ def test_unlisted_quotas_keep_their_intervals() -> None:
 
 
 def test_malformed_quotas_are_rejected() -> None:
-    maker = FactMaker(CollectedKeys((), ()), GpuWeights(Settings()))
+    maker = FactMaker(UsageKeys((), ()), GpuWeights(Settings()))
     for hard in ({GPU: "many"}, {GPU: None}, {GPU: "1e999"}, [GPU], "8"):
         with pytest.raises(ValueError, match=r"."):
             maker.of(quota(hard))  # type: ignore[arg-type]

@@ -10,9 +10,9 @@ import pytest
 
 from gpuctl.objects.durations import HOUR
 from gpuctl_usage.collector_health import CollectorHealth
-from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, WorkloadKey
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, UsageKeys, WorkloadKey
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
-from gpuctl_usage.hour_scheduling import FINAL_AFTER, GIVE_UP_AFTER, ROLL_UP_AFTER, ConfiguredKeys, HourRoller
+from gpuctl_usage.hour_scheduling import FINAL_AFTER, GIVE_UP_AFTER, ROLL_UP_AFTER, HourRoller
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.rollup.aggregation import CLUSTER
 from gpuctl_usage.store.database import Database, open_database
@@ -21,7 +21,7 @@ from support.prometheus_server import running_prometheus
 
 BEGIN = 1_717_236_000
 """2024-06-01T10:00:00Z."""
-KEYS = ConfiguredKeys(("team",), ())
+KEYS = UsageKeys(("team",), ())
 HELD = Holding("u1", "a", "p", WorkloadKey("a", "Pod", "p", "u1"), "n1", 1, "m", {}, {}, BEGIN + 0.0, BEGIN + 0.0, None)
 END = BEGIN + HOUR
 

@@ -20,8 +20,8 @@ from fault_tools.world import Api
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.durations import HOUR
 from gpuctl_usage.collector_metrics import metrics_of
-from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, WorkloadKey
-from gpuctl_usage.hour_scheduling import ConfiguredKeys, HourRoller
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, UsageKeys, WorkloadKey
+from gpuctl_usage.hour_scheduling import HourRoller
 from gpuctl_usage.store.database import open_database
 from support.adapter_rules import adapter_rules
 from support.cluster_tools import GPU
@@ -226,7 +226,7 @@ def write_rolled_up_hour(path: Path, uid: str) -> None:
     )
     database.put_capacities(number, [Capacity("n1", "m", 8, CapacityState.READY, before - 100, until)], until)
     database.put_holdings(number, [held], until)
-    roller = HourRoller(database, number, None, 15, ConfiguredKeys((), ()))
+    roller = HourRoller(database, number, None, 15, UsageKeys((), ()))
     roller.begin(until)
     roller.roll(int(before), until)
     database.close()

@@ -12,9 +12,9 @@ import pytest
 
 from control_plane.processes import free_ports
 from gpuctl.language.settings import Settings
-from gpuctl_usage.facts import Holding, WorkloadKey
+from gpuctl_usage.facts import Holding, UsageKeys, WorkloadKey
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
-from gpuctl_usage.gathering.object_facts import CollectedKeys, FactMaker, PodFacts
+from gpuctl_usage.gathering.object_facts import FactMaker, PodFacts
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
@@ -121,7 +121,7 @@ def test_odd_pod_metadata_can_be_stored(postgresql: PostgresqlServer) -> None:
         "spec": {"nodeName": "n1", "containers": [{"name": "m", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
         "status": {"phase": "Running"},
     }
-    facts = FactMaker(CollectedKeys(("team",), ("team",)), GpuWeights(Settings())).of(pod)
+    facts = FactMaker(UsageKeys(("team",), ("team",)), GpuWeights(Settings())).of(pod)
     assert isinstance(facts, PodFacts)
     assert facts.owner is not None
     workload = WorkloadKey("n" * 63, facts.owner.kind, facts.owner.name, facts.owner.uid)

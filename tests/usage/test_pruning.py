@@ -25,10 +25,11 @@ from gpuctl_usage.facts import (
     GpuQuota,
     Holding,
     RetentionDays,
+    UsageKeys,
     WorkloadAllocation,
     WorkloadKey,
 )
-from gpuctl_usage.hour_scheduling import ConfiguredKeys, HourRoller
+from gpuctl_usage.hour_scheduling import HourRoller
 from gpuctl_usage.rollup.day import add_up
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import PeriodLength
@@ -220,7 +221,7 @@ def test_late_change_does_not_replace_expired_hours(restarted: bool, database: D
     """The second day is not final, so that its hours are kept: before and after it hours have expired."""
     [second] = database.rolled_up(1, BEGIN + DAY, BEGIN + 2 * DAY, PeriodLength.DAY)
     database.put_rolled_up(1, second, provisional=True, span=PeriodLength.DAY)
-    keys = ConfiguredKeys((), ())
+    keys = UsageKeys((), ())
     hours, days = HourRoller(database, 1, None, 15, keys), DayRoller(database, 1)
     hours.begin(NOW)
     prune(database)

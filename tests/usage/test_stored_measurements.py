@@ -9,9 +9,9 @@ import pytest
 
 from gpuctl.objects.durations import DAY, HOUR
 from gpuctl_usage.day_scheduling import DayRoller
-from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, RetentionDays, WorkloadKey
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, RetentionDays, UsageKeys, WorkloadKey
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
-from gpuctl_usage.hour_scheduling import GIVE_UP_AFTER, ROLL_UP_AFTER, ConfiguredKeys, HourRoller
+from gpuctl_usage.hour_scheduling import GIVE_UP_AFTER, ROLL_UP_AFTER, HourRoller
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.rollup.ledger import discrepancies
 from gpuctl_usage.store.database import Database, open_database
@@ -89,7 +89,7 @@ def roll(database: Database, prometheus: Callable[[str], str]) -> Roll:
 
     def rolled(shard: str, now: float, *, even_if_less: bool = False) -> bool:
         samples = GpuSamples(OneShard(prometheus(shard), shard)) if shard else None
-        found = HourRoller(database, 1, samples, 15, ConfiguredKeys((), ()))
+        found = HourRoller(database, 1, samples, 15, UsageKeys((), ()))
         found.begin(now)
         return found.roll(BEGIN, now, even_if_less=even_if_less)
 

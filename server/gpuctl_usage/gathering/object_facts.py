@@ -15,7 +15,7 @@ from gpuctl.objects.queue_names import cluster_queue_name
 from gpuctl.objects.timestamps import seconds_of
 from gpuctl.objects.workload_state import condition, find_condition, has_ended
 from gpuctl.reading.nodes.node_rows import status_of
-from gpuctl_usage.facts import CapacityState
+from gpuctl_usage.facts import CapacityState, UsageKeys, largest
 from gpuctl_usage.gathering.gpu_weights import GpuRequests, GpuWeights
 
 LONGEST = 256
@@ -117,17 +117,10 @@ class QuotaFacts(NamedTuple):
 Facts = PodFacts | NodeFacts | NamespaceFacts | QuotaFacts
 
 
-class CollectedKeys(NamedTuple):
-    """Label and annotation keys that are collected."""
-
-    labels: Collection[str]
-    annotations: Collection[str]
-
-
 class FactMaker:
     """Extracts facts from objects. Equal texts of different objects are interned."""
 
-    def __init__(self, keys: CollectedKeys, weights: GpuWeights) -> None:
+    def __init__(self, keys: UsageKeys, weights: GpuWeights) -> None:
         self._keys = keys
         self._weights = weights
         self._made: Mapping[str, Callable[[Object], Facts | None]] = {
@@ -235,12 +228,12 @@ class FactMaker:
 
 
 def _limits_written_at(obj: Object) -> float | None:
-    return _latest(_times(item for item in obj["metadata"].get("managedFields") or [] if not item.get("subresource")))
+    return largest(*_times(item for item in obj["metadata"].get("managedFields") or [] if not item.get("subresource")))
 
 
 def written_at(obj: Object) -> float | None:
     """Return when the API server last wrote an object: the latest time of its managed fields."""
-    return _latest(_times(obj["metadata"].get("managedFields") or []))
+    return largest(*_times(obj["metadata"].get("managedFields") or []))
 
 
 def _times(fields: Iterable[Object]) -> Iterator[float | None]:
@@ -300,8 +293,4 @@ def _finished(status: Object, over: bool) -> float | None:
         return None
     if not over and not (containers and all(state.get("terminated") for state in states)):
         return None
-    return _latest(seconds_of((state.get("terminated") or {}).get("finishedAt")) for state in states)
-
-
-def _latest(times: Iterable[float | None]) -> float | None:
-    return max((time for time in times if time is not None), default=None)
+    return largest(*(seconds_of((state.get("terminated") or {}).get("finishedAt")) for state in states))

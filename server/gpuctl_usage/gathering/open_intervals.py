@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding
+from gpuctl_usage.facts import Capacity, CapacityState, EndReason, Holding, smallest
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
 from gpuctl_usage.gathering.object_facts import NamespaceFacts, NodeFacts, PodFacts
 from gpuctl_usage.gathering.tracked_objects import (
@@ -22,7 +22,6 @@ from gpuctl_usage.gathering.tracked_objects import (
     TrackedNode,
     TrackedPod,
     change_time,
-    earlier,
 )
 
 _SPLIT_FIELDS = ("workload", "node", "gpus", "model", "labels", "annotations")
@@ -210,7 +209,7 @@ class OpenIntervals:
             self._texts_of(facts, belonging, "labels"),
             self._texts_of(facts, belonging, "annotations"),
             start,
-            earlier(before.started if before is not None else None, facts.started),
+            smallest(before.started if before is not None else None, facts.started),
             None,
         )
         if before is not None:

@@ -111,8 +111,3 @@ def change_time(before: Dated | None, now: Dated) -> float | None:
     if before is not None and before.written is not None and now.written is not None and now.written <= before.written:
         return None
     return now.written
-
-
-def earlier(one: float | None, other: float | None) -> float | None:
-    """Return the earlier of two times that may be unknown."""
-    return min((time for time in (one, other) if time is not None), default=None)

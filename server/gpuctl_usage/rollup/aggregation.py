@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from operator import add
-from typing import NamedTuple
 
-from gpuctl_usage.facts import UNSET, Holding, WorkloadKey
+from gpuctl_usage.facts import UNSET, Holding, UsageKeys, WorkloadKey, largest
 from gpuctl_usage.rollup.clipped_intervals import ClippedHolding
 from gpuctl_usage.rollup.observation import MINUTES, Observed
 from gpuctl_usage.sums import Group, Level, Sums
@@ -15,23 +14,16 @@ CLUSTER = Group(Level.CLUSTER)
 BUCKET_MINUTES = 5
 
 
-class GroupingKeys(NamedTuple):
-    """Label and annotation keys by which usage is grouped."""
-
-    labels: Collection[str]
-    annotations: Collection[str]
-
-
-def keys_of(holdings: Iterable[Holding], labels: Iterable[str] = (), annotations: Iterable[str] = ()) -> GroupingKeys:
+def keys_of(holdings: Iterable[Holding], labels: Iterable[str] = (), annotations: Iterable[str] = ()) -> UsageKeys:
     """Return the given keys and all keys of the holdings, sorted."""
     all_labels, all_annotations = set(labels), set(annotations)
     for holding in holdings:
         all_labels.update(holding.labels)
         all_annotations.update(holding.annotations)
-    return GroupingKeys(sorted(all_labels), sorted(all_annotations))
+    return UsageKeys(sorted(all_labels), sorted(all_annotations))
 
 
-def groups_of(holding: Holding, keys: GroupingKeys) -> Iterator[Group]:
+def groups_of(holding: Holding, keys: UsageKeys) -> Iterator[Group]:
     """Yield every group that a holding belongs to: one of each level, for labels and annotations one per key."""
     workload = holding.workload
     yield CLUSTER
@@ -115,18 +107,6 @@ def _min_and_max_overlap(spans: Iterable[tuple[float, float]]) -> tuple[int, int
         counts.add(count)
     counts.discard(0)
     return (min(counts), max(counts)) if counts else (0, 0)
-
-
-def smallest(one: float | None, other: float | None) -> float | None:
-    """Return the smaller value; None counts as absent."""
-    known = [value for value in (one, other) if value is not None]
-    return min(known, default=None)
-
-
-def largest(one: float | None, other: float | None) -> float | None:
-    """Return the larger value; None counts as absent."""
-    known = [value for value in (one, other) if value is not None]
-    return max(known, default=None)
 
 
 def in_order(sums: Mapping[Group, Sums]) -> dict[Group, Sums]:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 
 from gpuctl.objects.durations import DAY
-from gpuctl_usage.facts import UNSET, Holding
-from gpuctl_usage.rollup.aggregation import CLUSTER, GroupingKeys, groups_of, in_order, largest, smallest
+from gpuctl_usage.facts import UNSET, Holding, UsageKeys, largest, smallest
+from gpuctl_usage.rollup.aggregation import CLUSTER, groups_of, in_order
 from gpuctl_usage.rollup.clipped_intervals import clip_holdings
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 
@@ -50,17 +50,17 @@ def add_up(hours: Sequence[RolledUp], holdings: Iterable[Holding]) -> RolledUp:
     )
 
 
-def _keys(hours: Iterable[RolledUp]) -> GroupingKeys:
+def _keys(hours: Iterable[RolledUp]) -> UsageKeys:
     """Return the label and annotation keys of all hours."""
     found: dict[Level, set[str]] = {Level.LABEL: set(), Level.ANNOTATION: set()}
     for hour in hours:
         for group in hour.sums:
             if group.level in found:
                 found[group.level].add(group.key)
-    return GroupingKeys(sorted(found[Level.LABEL]), sorted(found[Level.ANNOTATION]))
+    return UsageKeys(sorted(found[Level.LABEL]), sorted(found[Level.ANNOTATION]))
 
 
-def _with_unset(hour: RolledUp, keys: GroupingKeys) -> Iterator[tuple[Group, Sums]]:
+def _with_unset(hour: RolledUp, keys: UsageKeys) -> Iterator[tuple[Group, Sums]]:
     """Yield the sums of an hour. For keys that the hour lacks, everything it held counts as
     :data:`~gpuctl_usage.facts.UNSET`.
     """
@@ -88,9 +88,7 @@ def _add(day: Sums, hour: Sums) -> None:
         day.pods_max = max(day.pods_max, hour.pods_max)
 
 
-def _workloads(
-    start: int, hours: Sequence[RolledUp], holdings: Iterable[Holding], keys: GroupingKeys
-) -> Counter[Group]:
+def _workloads(start: int, hours: Sequence[RolledUp], holdings: Iterable[Holding], keys: UsageKeys) -> Counter[Group]:
     """Count the distinct workloads of each group that held GPUs in at least one of the hours."""
     windows = [(hour.start + hour.missed - start, hour.known_until - start) for hour in hours]
     found = {

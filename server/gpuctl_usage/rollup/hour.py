@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from gpuctl.objects.durations import HOUR
-from gpuctl_usage.facts import Capacity, GpuSeries, Holding, SharedGpuMetrics
-from gpuctl_usage.rollup.aggregation import CLUSTER, GroupAggregate, GroupingKeys, groups_of, in_order, keys_of
+from gpuctl_usage.facts import Capacity, GpuSeries, Holding, SharedGpuMetrics, UsageKeys
+from gpuctl_usage.rollup.aggregation import CLUSTER, GroupAggregate, groups_of, in_order, keys_of
 from gpuctl_usage.rollup.clipped_intervals import ClippedHolding, clip_capacities, clip_holdings
 from gpuctl_usage.rollup.free_time import FreeTime, free_times
 from gpuctl_usage.rollup.inputs_digest import digest_of
@@ -93,7 +93,7 @@ def _holders(held: Iterable[ClippedHolding]) -> frozenset[LabeledWorkload]:
 
 def _count(
     aggregates: dict[Group, GroupAggregate],
-    keys: GroupingKeys,
+    keys: UsageKeys,
     alike: Sequence[ClippedHolding],
     observed: Mapping[int, Observed],
 ) -> None:
