@@ -181,11 +181,21 @@ def test_invalid_comparison_target_is_reported(against: str, said: str, capsys: 
     assert captured.out == ""
 
 
-def test_invalid_yaml_in_manifests_is_reported(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("labels: {app.kubernetes.io/managed-by: gpuctl\n", "while parsing a flow mapping"),
+        ("gpuctl: !!int ''\n", "a value does not fit its type"),
+        ("gpuctl: 2024-13-45\n", "a value does not fit its type"),
+    ],
+)
+def test_invalid_yaml_in_manifests_is_reported(
+    repository: Path, text: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     (repository / "out").mkdir()
-    (repository / "out" / "x.yaml").write_text("labels: {app.kubernetes.io/managed-by: gpuctl\n")
+    (repository / "out" / "x.yaml").write_text(text)
     assert run(["diff", "-f", "jobs", "--against", "out"]) == 2
-    assert "`out/x.yaml` is not YAML" in capsys.readouterr().err
+    assert f"`out/x.yaml` is not YAML: {problem}\n" in capsys.readouterr().err
 
 
 def test_invalid_documents_are_reported(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,13 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.directory_state import read_plain
 from gpuctl.gitops.layout import File, in_order
 from gpuctl.gitops.manifest import MANIFEST, OwnedHashes, digest, parse_manifest
-from gpuctl.gitops.object_changes import is_object
+from gpuctl.gitops.object_changes import read_object
 from gpuctl.objects.hashed_names import CHANGEABLE, job_of_hashed_name, without_suffix
 
 _KINDS = {kind.lower(): kind for kind in ("JobSet", "Job", "Service", "ConfigMap", "ResourceClaimTemplate")}
@@ -80,7 +78,7 @@ def older_trainings(directory: Path, files: Mapping[str, File], key: str) -> lis
     for path, generation in anew.items():
         namespace, name = generation.namespace, str(job_of_hashed_name(generation.name))
         source = files[path].source
-        lowered_from = _annotation(_object(files[path].data), key)
+        lowered_from = _annotation(read_object(files[path].data), key)
         for other in by_job.get(generation.job, []):
             old = _standing(directory, there[other], owned, name, source)
             mains = [file for file in old.values() if _is_main(file.path)]
@@ -164,7 +162,7 @@ def _standing(
     found = {}
     for path in paths:
         data = read_plain(directory / path)
-        obj = _object(data)
+        obj = read_object(data)
         if not _is_owned(path, data, owned) or obj is None:
             return {}
         if (obj["metadata"].get("labels") or {}).get("app") == job:
@@ -179,12 +177,3 @@ def _is_owned(path: str, data: bytes, owned: OwnedHashes) -> bool:
 def _annotation(obj: Any, key: str) -> str | None:
     found = ((obj or {}).get("metadata", {}).get("annotations") or {}).get(key)
     return found if isinstance(found, str) else None
-
-
-def _object(data: bytes) -> Any:
-    """Return the object in a manifest, or None if it contains none."""
-    try:
-        value = yaml.load(data, Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, ValueError):
-        return None
-    return value if is_object(value) else None

@@ -17,6 +17,8 @@ from gpuctl.objects.label_names import MANAGED_BY, MANAGER
 
 _DELIVERY = ("argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/")
 _LARGEST = 64 * 2**20
+_YAML_ERRORS = (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError)
+"""PyYAML raises built-in errors for values that do not fit their type, such as `2024-13-45` or `!!int ''`."""
 
 
 class ObjectKey(NamedTuple):
@@ -129,12 +131,23 @@ def _read(path: Path) -> Iterator[Object]:
         documents = list(yaml.load_all(path.read_bytes(), Loader=yaml.CSafeLoader))
     except OSError as error:
         raise BuildError(f"cannot read `{path}`: {(error.strerror or str(error)).lower()}") from None
-    except (yaml.YAMLError, ValueError) as error:
+    except _YAML_ERRORS as error:
         # Templates of other tools need not be YAML; files of gpuctl always are.
         if b"gpuctl" not in path.read_bytes():
             return
-        raise BuildError(f"`{path}` is not YAML: {str(error).splitlines()[0]}") from None
+        is_syntax = isinstance(error, yaml.YAMLError)
+        problem = str(error).splitlines()[0] if is_syntax else "a value does not fit its type"
+        raise BuildError(f"`{path}` is not YAML: {problem}") from None
     yield from (document for document in documents if is_object(document))
+
+
+def read_object(data: bytes) -> Object | None:
+    """Return the object in a manifest; None if it has none, or is not YAML."""
+    try:
+        value = yaml.load(data, Loader=yaml.CSafeLoader)
+    except _YAML_ERRORS:
+        return None
+    return value if is_object(value) else None
 
 
 def is_object(document: Any) -> bool:

@@ -10,10 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-import yaml
-
 from gpuctl.gitops.declared_state import DeclaredState, JobId
-from gpuctl.gitops.object_changes import ObjectKey, by_key, differences, is_object
+from gpuctl.gitops.object_changes import ObjectKey, by_key, differences, read_object
 from gpuctl.gitops.value_comparison import value_changes
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.api_resources import SERVICES, TRAINING_FORMS, Object
@@ -154,12 +152,4 @@ def _shown(paths: Iterable[str]) -> str:
 
 def objects_of(files: Iterable[bytes]) -> dict[ObjectKey, Object]:
     """Return the objects in manifests that gpuctl wrote; unreadable ones are skipped."""
-    found: dict[ObjectKey, Object] = {}
-    for data in files:
-        try:
-            value = yaml.load(data, Loader=yaml.CSafeLoader)
-        except (yaml.YAMLError, ValueError):
-            continue
-        if is_object(value):
-            found.update(by_key([value]))
-    return found
+    return by_key(filter(None, map(read_object, files)))
