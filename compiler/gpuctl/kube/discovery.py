@@ -1,4 +1,4 @@
-"""Which kinds the API server has."""
+"""The kinds that the API server has."""
 
 from __future__ import annotations
 

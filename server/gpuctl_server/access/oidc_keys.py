@@ -22,8 +22,8 @@ _WAIT = 2.0
 
 
 class ProviderKeys:
-    """The published keys. One request at a time fetches them, and the others use the last ones, so that a provider that
-    does not respond delays only that request, and those with new keys.
+    """The published keys. One request at a time fetches them, and the others use the last ones: a provider that does
+    not respond delays only requests with new keys.
     """
 
     def __init__(self, issuer: str) -> None:

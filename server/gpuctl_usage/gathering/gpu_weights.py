@@ -174,9 +174,10 @@ class GpuWeights:
         return found
 
     def turns(self, node: Object) -> dict[str, float]:
-        """Return the number of replicas per card of each resource of a node that is shared by time. A MIG profile of
-        which the node's cards have fewer slices than others has a fraction of one, and cards that are MIG instances the
-        number of them that make a card.
+        """Return the number of replicas per card of each resource of a node that is shared by time.
+
+        Of a MIG profile of which the node's cards have fewer slices than others, it is a fraction of one. Of cards that
+        are MIG instances, it is the number of them that make a card.
         """
         labels, gpu_type = labels_of(node), self.model_of(node)
         found: dict[str, float] = {}
