@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, SourceSpan
-from gpuctl.frontend.spans import child, column_of, locate, within
+from gpuctl.frontend.spans import column_of, locate, value_at, within
 from gpuctl.frontend.variants import Overlay
 from gpuctl.frontend.yaml_reader import recompose
 from gpuctl.frontend.yaml_tree import Chunk, YamlNode
@@ -121,13 +121,7 @@ class Document:
 
     def is_written(self, path: FieldPath) -> bool:
         """Return True if the document itself contains the field, so that its value is not a default."""
-        node = self._tree()
-        for part in self._written(path):
-            step = child(node, part)
-            if step is None:
-                return False
-            node = step[1]
-        return True
+        return value_at(self._tree(), self._written(path)) is not None
 
     def forget_tree(self) -> None:
         """Free the tree; it is composed again if it is needed later."""

@@ -292,8 +292,7 @@ def _all_merged(changes: list[YamlNode], shape: ModelShape) -> list[YamlNode]:
 
 
 def _sets_gpus(change: YamlNode) -> bool:
-    resources = child(change, "resources")
-    return resources is not None and child(resources[1], "gpu") is not None
+    return value_at(change, ("resources", "gpu")) is not None
 
 
 def _workload_kind(root: YamlNode) -> str | None:
@@ -305,9 +304,8 @@ def _job_name(raw: RawDocument) -> str | None:
     """Return the name in a job's document; "" if it has none, None for documents of other kinds."""
     if _workload_kind(raw.root) is None:
         return None
-    job = child(raw.root, "job")
-    name = child(job[1], "name") if job is not None else None
-    return str(name[1].value) if name is not None and name[1].kind == SCALAR else ""
+    name = value_at(raw.root, ("job", "name"))
+    return str(name.value) if name is not None and name.kind == SCALAR else ""
 
 
 def _names(profiles: YamlNode) -> list[str]:

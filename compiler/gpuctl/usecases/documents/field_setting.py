@@ -14,7 +14,7 @@ from gpuctl.frontend.field_assignments import Assignment, parse_assignments, pla
 from gpuctl.frontend.field_shapes import kind_shape
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
-from gpuctl.frontend.spans import child
+from gpuctl.frontend.spans import value_at
 from gpuctl.frontend.variants import fields_replaced
 from gpuctl.frontend.yaml_reader import read
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, RawDocument, YamlNode
@@ -127,9 +127,8 @@ def _target(place: int, raw: RawDocument) -> _Target | None:
     kind = ALIASES.get(text, text)
     if kind not in KINDS:
         return None
-    header = child(raw.root, "job" if kind in WORKLOADS else kind)
-    name = child(header[1], "name") if header is not None else None
-    return _Target(place, kind, str(name[1].value) if name is not None and name[1].kind == SCALAR else "", raw)
+    name = value_at(raw.root, ("job" if kind in WORKLOADS else kind, "name"))
+    return _Target(place, kind, str(name.value) if name is not None and name.kind == SCALAR else "", raw)
 
 
 def _assignments(
