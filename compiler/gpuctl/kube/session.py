@@ -145,7 +145,6 @@ class Session(ApiRequests):
         failed.
         """
         key = key_of(obj)
-        query = {"fieldManager": MANAGER, "fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
 
         def created(error: ApiError) -> Object | None:
             live = self.get(key) if error.exists_already else None
@@ -153,15 +152,13 @@ class Session(ApiRequests):
             return live if is_own else None
 
         path = key.resource.path(key.namespace or None)
-        return self._write_once("POST", path, query, obj, "application/json", written=created)
+        return self._write("POST", path, _write_query(MANAGER, dry_run), obj, "application/json", created)
 
     def apply(
         self, obj: Object, *, manager: str = MANAGER, force: bool = False, dry_run: bool = False
     ) -> tuple[Object, bool]:
         """Send a server-side apply. Return the resulting object, and True if it was created."""
-        query = {"fieldManager": manager, "force": "true" if force else "false", "fieldValidation": "Strict"}
-        if dry_run:
-            query["dryRun"] = "All"
+        query = {**_write_query(manager, dry_run), "force": "true" if force else "false"}
         status: list[int] = []
         result = self._write("PATCH", key_of(obj).path, query, obj, APPLY_PATCH, on_status=status.append)
         return result, 201 in status
@@ -172,13 +169,11 @@ class Session(ApiRequests):
 
     def patch_at(self, path: str, patch: Object, *, manager: str = MANAGER, dry_run: bool = False) -> Object:
         """Send a JSON merge patch to an object of any kind, by its path."""
-        query = {"fieldManager": manager, "fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
-        return self._write("PATCH", path, query, patch, MERGE_PATCH)
+        return self._write("PATCH", path, _write_query(manager, dry_run), patch, MERGE_PATCH)
 
     def replace(self, obj: Object, *, dry_run: bool = False) -> Object:
         """PUT an object. If it has a ``resourceVersion``, a change since then is a conflict."""
-        query = {"fieldManager": MANAGER, "fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
-        return self._write("PUT", key_of(obj).path, query, obj, "application/json")
+        return self._write("PUT", key_of(obj).path, _write_query(MANAGER, dry_run), obj, "application/json")
 
     def _write(
         self,
@@ -187,34 +182,20 @@ class Session(ApiRequests):
         query: dict[str, str],
         body: Object,
         content_type: str,
+        written: Callable[[ApiError], Object | None] | None = None,
         on_status: Callable[[int], None] | None = None,
     ) -> Object:
-        """Send a write that may name a ``resourceVersion``. If the response was lost, the next attempt is a conflict:
-        then the write counts as done if the object has what was sent.
+        """Send a write. If a response was lost, the next attempt may fail because the first one has succeeded: then the
+        write counts as done.
+
+        :param written: takes the error of an attempt after a lost response, and returns the object if the lost attempt
+            has written it. Default: after a conflict, the object if it has what was sent.
         """
 
-        def written(error: ApiError) -> Object | None:
+        def has_body(error: ApiError) -> Object | None:
             live: Object | None = self.request("GET", path) if error.is_conflict else None
             return live if live is not None and _has_what_was_sent(live, body) else None
 
-        return self._write_once(method, path, query, body, content_type, written=written, on_status=on_status)
-
-    def _write_once(
-        self,
-        method: str,
-        path: str,
-        query: dict[str, str],
-        body: Object,
-        content_type: str,
-        *,
-        written: Callable[[ApiError], Object | None],
-        on_status: Callable[[int], None] | None = None,
-    ) -> Object:
-        """Send a write that fails if it is repeated.
-
-        :param written: takes the error of an attempt after a lost response, and returns the object if the lost attempt
-            has written it.
-        """
         uncertain = False
 
         def lost() -> None:
@@ -232,7 +213,7 @@ class Session(ApiRequests):
                 on_uncertain=lost,
             )
         except ApiError as error:
-            found = written(error) if uncertain else None
+            found = (written or has_body)(error) if uncertain else None
             if found is None:
                 raise
             return found
@@ -286,6 +267,11 @@ class Session(ApiRequests):
         if response.status != 200:
             raise api_error(response.status, response.refusal(), response.headers)
         return WatchStream(response, say("the watch on {resources}", resources=resource.plural))
+
+
+def _write_query(manager: str, dry_run: bool) -> dict[str, str]:
+    """Return the query of a write. Unknown fields are errors."""
+    return {"fieldManager": manager, "fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
 
 
 def _has_what_was_sent(live: Object, body: Object) -> bool:
