@@ -175,6 +175,9 @@ class WithoutJobSets:
             raise ApiError(404, "NotFound", "the server could not find the requested resource")
         return {}
 
+    def each(self, function: Any, items: Any) -> list[Any]:
+        return [function(item) for item in items]
+
 
 def test_missing_prerequisite_is_unknown_if_jobsets_may_not_be_read() -> None:
     step = Step("create", key_of(waiting()), desired=waiting(), title="training/evaluate")

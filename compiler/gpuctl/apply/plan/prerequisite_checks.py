@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
 
 from gpuctl.apply.plan.object_decision import dry_run_copy
@@ -127,8 +128,8 @@ def note_dependents(session: Session, plan: Plan, keys: Records) -> None:
     gone = {(step.key.namespace, name): step for step in leaving for name in _names(step, keys)}
     deleted = {step.key for step in leaving}
     for namespace in sorted({step.key.namespace for step in leaving}):
-        found = [Scope(session, namespace).all_if_allowed(kind, labels=OURS) or [] for kind in sorted(TRAININGS)]
-        live = list(chain.from_iterable(found))
+        read = partial(Scope(session, namespace).all_if_allowed, labels=OURS)
+        live = list(chain.from_iterable(filter(None, session.each(read, sorted(TRAININGS)))))
         left = [obj for obj in live if key_of(obj) not in deleted]
         ends = ends_of(left, keys)
         for obj in left:
@@ -158,7 +159,7 @@ def _readable_trainings(session: Session, namespace: str) -> list[Object]:
                 return []
             raise
 
-    return list(chain.from_iterable(map(listed, sorted(TRAININGS))))
+    return list(chain.from_iterable(session.each(listed, sorted(TRAININGS))))
 
 
 def _prerequisites(step: Step, keys: Records) -> dict[str, str]:
