@@ -67,11 +67,11 @@ def fixed_labels(workload: Object) -> dict[str, str]:
 def spec_digest(objects: Iterable[Object], *, in_git: bool = True) -> str:
     """Return a hash of the fields of a training that cannot change while it runs.
 
-    The hash covers the spec of the workload, the data of ConfigMaps, and the :func:`fixed_labels`. It does not cover
-    other labels, annotations, the :func:`changeable_fields` and the Service: a change of these does not restart pods.
+    It is made of the workload's spec, the data of ConfigMaps, and the :func:`fixed_labels`. Other labels, annotations,
+    the :func:`changeable_fields` and the Service are left out, because they can change without a restart of pods.
 
-    :param in_git: a controller applies the objects as they are in git. False for ``apply``, which leaves a running
-        training in its queue.
+    :param in_git: True if a controller applies exactly the objects in git. False for ``apply``, which leaves a
+        running training in its queue.
     """
     parts = []
     for obj in objects:
