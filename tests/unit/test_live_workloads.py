@@ -21,11 +21,13 @@ from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
 from gpuctl.kube.reflector import Event, WatchedList
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Resource, key_of
+from gpuctl.objects.autoscalers import resume_patch
 from gpuctl.objects.label_names import MANAGED_BY
 from gpuctl.objects.ownership_metadata import PART_OF, records
 from gpuctl.objects.queueing import is_held
 from gpuctl.objects.recreated_objects import carried_over, recreatable, restorable
 from gpuctl.objects.timestamps import age
+from gpuctl.objects.workload_start import replicas_before_pause
 from gpuctl.objects.workload_state import end_state, is_pod_of, pods_of_each
 
 KEYS = records(Settings())
@@ -168,6 +170,32 @@ def test_pause_of_a_service_is_carried_over_to_another_form() -> None:
     groups = {**deployment(3), "kind": "LeaderWorkerSet"}
     again = carried_over(groups, deployment(0, {KEYS.paused: "2"}), KEYS)
     assert (again["spec"], again["metadata"]["annotations"]) == ({"replicas": 0}, {KEYS.paused: "3"})
+
+
+def autoscaler(least: int, annotations: dict[str, str], kind: str = "HorizontalPodAutoscaler") -> dict[str, Any]:
+    names = ("minReplicaCount", "maxReplicaCount") if kind == "ScaledObject" else ("minReplicas", "maxReplicas")
+    spec = dict(zip(names, (least, 4), strict=True))
+    return {"kind": kind, "metadata": {"name": "x", "annotations": annotations}, "spec": spec}
+
+
+def test_resumed_autoscaler_has_the_minimum_of_a_document_applied_meanwhile() -> None:
+    again = carried_over(autoscaler(2, {}), autoscaler(1, {KEYS.paused: "0"}), KEYS)
+    assert again["spec"]["minReplicas"] == 1
+    assert resume_patch(again, KEYS.paused) == {
+        "metadata": {"annotations": {KEYS.paused: None}},
+        "spec": {"minReplicas": 2},
+    }
+    scaled = carried_over(autoscaler(2, {}, "ScaledObject"), autoscaler(2, {KEYS.paused: "0"}, "ScaledObject"), KEYS)
+    assert scaled == autoscaler(2, {}, "ScaledObject")
+
+
+@pytest.mark.parametrize("text", ["", "two", "²", "-1", "9" * 5000])
+def test_pause_marks_that_another_client_has_written(text: str) -> None:
+    assert replicas_before_pause(deployment(0, {KEYS.paused: text}), KEYS) == 1
+    patch = resume_patch(autoscaler(1, {KEYS.paused: text}), KEYS.paused)
+    assert patch is not None
+    assert patch["spec"] == {"minReplicas": 0}
+    assert not process_identity.is_dead("#".join(("a@b", text, "1", process_identity.holder_identity().split("#")[3])))
 
 
 def test_set_label_and_strategy_are_carried_over() -> None:

@@ -17,6 +17,7 @@ from gpuctl.language.fields import Block
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.spelling import did_you_mean, fold, nearest
 from gpuctl.language.workload import TEMPLATED_BLOCKS, UNTEMPLATED_FIELDS
+from gpuctl.objects.quantities import whole_number
 
 ROOTS = ("job", "model", "resources", "service", "environment", "storage", "sweep")
 MAX_TOTAL = 2**20
@@ -240,10 +241,13 @@ class _Expander:
                 shape = inner
                 at.append(key)
             elif (
-                isinstance(shape, ListShape) and step.isdecimal() and isinstance(value, list) and int(step) < len(value)
+                isinstance(shape, ListShape)
+                and isinstance(value, list)
+                and (place := whole_number(step)) is not None
+                and place < len(value)
             ):
-                value, shape = value[int(step)], shape.item
-                at.append(int(step))
+                value, shape = value[place], shape.item
+                at.append(place)
             elif isinstance(shape, (MapShape, FreeShape)) and isinstance(value, dict) and step in value:
                 value = value[step]
                 shape = shape.value if isinstance(shape, MapShape) else shape

@@ -9,6 +9,7 @@ import socket
 from pathlib import Path
 
 from gpuctl.language.sentences import say
+from gpuctl.objects.quantities import whole_number
 
 _SEPARATOR = "#"
 
@@ -37,7 +38,8 @@ def is_dead(holder: str) -> bool:
     parts = holder.split(_SEPARATOR)
     if len(parts) != 4 or not parts[2] or parts[3] != _machine() or not parts[3]:
         return False
-    return parts[1].isdigit() and _started(int(parts[1])) != parts[2]
+    process = whole_number(parts[1])
+    return process is not None and _started(process) != parts[2]
 
 
 def _machine() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.objects.api_resources import Object, annotations_of
+from gpuctl.objects.quantities import whole_number
 
 AUTOSCALERS = frozenset({"HorizontalPodAutoscaler", "ScaledObject"})
 SCALED = frozenset({"Deployment", "LeaderWorkerSet"})
@@ -34,21 +35,24 @@ def pause_patch(scaler: Object, mark: str) -> Object | None:
 
 
 def resume_patch(scaler: Object, mark: str) -> Object | None:
-    """Return the patch that undoes :func:`pause_patch`; None if the autoscaler is not paused."""
+    """Return the patch that undoes :func:`pause_patch`; None if the autoscaler is not paused.
+
+    The mark states the minimum. Anyone may have written another text: the minimum that is paused is then 0.
+    """
     annotations = annotations_of(scaler)
     if scaler["kind"] == "ScaledObject":
         return {"metadata": {"annotations": {KEDA_PAUSE: None}}} if KEDA_PAUSE in annotations else None
     if mark not in annotations:
         return None
-    return {"metadata": {"annotations": {mark: None}}, "spec": {"minReplicas": int(annotations[mark])}}
+    return {"metadata": {"annotations": {mark: None}}, "spec": {"minReplicas": whole_number(annotations[mark]) or 0}}
 
 
 def keep_paused(desired: Object, live: Object, mark: str) -> None:
-    """Carry the pause of a live autoscaler over to the object that is to be applied."""
+    """Carry the pause of a live autoscaler over to the object to be applied, with the minimum of its document."""
     annotations = annotations_of(live)
-    kept = {key: annotations[key] for key in (KEDA_PAUSE, mark) if key in annotations}
-    if not kept:
-        return
-    desired["metadata"]["annotations"] = {**annotations_of(desired), **kept}
-    if mark in kept:
+    kept = {KEDA_PAUSE: annotations[KEDA_PAUSE]} if KEDA_PAUSE in annotations else {}
+    if mark in annotations and desired["kind"] != "ScaledObject":
+        kept[mark] = str(replica_range(desired)[0])
         desired["spec"]["minReplicas"] = 1
+    if kept:
+        desired["metadata"]["annotations"] = {**annotations_of(desired), **kept}

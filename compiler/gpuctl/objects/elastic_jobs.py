@@ -11,6 +11,7 @@ import re
 from typing import NamedTuple
 
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.quantities import whole_number
 
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 """The annotation with which a job lets Kueue start it with fewer pods."""
@@ -47,8 +48,7 @@ def node_bounds(workload: Object) -> NodeBounds | None:
 
 def max_restarts(workload: Object) -> int:
     """Return how often torchrun restarts the processes of an elastic training after a failure."""
-    text = _variable(workload, _RESTARTS)
-    return int(text) if text.isdecimal() else 0
+    return whole_number(_variable(workload, _RESTARTS)) or 0
 
 
 def _variable(workload: Object, name: str) -> str:

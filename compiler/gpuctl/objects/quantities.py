@@ -40,6 +40,15 @@ HUGE_PAGES = "hugepages-"
 """Prefix of the resource names of huge pages, which are amounts of memory."""
 
 
+def whole_number(text: str) -> int | None:
+    """Return the number that at most 15 ASCII digits state; None for other text.
+
+    Anyone may write a label, an annotation or a variable. ``int`` reads digits of all alphabets, and fails with more
+    than 4,300 of them.
+    """
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 15 else None
+
+
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Fraction | None:
     """Return the exact value of a user's quantity (bytes of memory, cores of cpu); None if it is not a quantity.

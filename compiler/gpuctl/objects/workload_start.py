@@ -6,6 +6,7 @@ from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pods_to_start
 from gpuctl.objects.prerequisites import is_waiting
+from gpuctl.objects.quantities import whole_number
 from gpuctl.objects.queueing import is_queued
 from gpuctl.objects.scheduled_jobs import is_scheduled, run_of
 from gpuctl.objects.workload_state import end_state
@@ -51,5 +52,4 @@ def not_started(workload: Object) -> Object:
 
 def replicas_before_pause(service: Object, keys: Records) -> int:
     """Return the number of replicas that a paused service had."""
-    said = annotations_of(service).get(keys.paused, "")
-    return int(said) if said.isdecimal() and int(said) else 1
+    return whole_number(annotations_of(service).get(keys.paused, "")) or 1

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from gpuctl.capacity.snapshot.pod_requests import Amounts, pod_requests
 from gpuctl.language.gpu_cards import CardShare
 from gpuctl.objects.api_resources import Object, annotations_of
+from gpuctl.objects.quantities import whole_number
 
 _REGISTERED = re.compile(r"hami\.io/node-(?:register-)?(.+?)(?:-register)?|volcano\.sh/node-(vgpu)-register")
 # Of a pod. Sources: HAMi's pkg/device (SupportDevices), Volcano's pkg/scheduler/api/devices/nvidia/vgpu.
@@ -58,7 +59,7 @@ def registered_cards(node: Object, vendor: str) -> list[RegisteredCard]:
         found = [(card.get("id"), card.get("devmem")) for card in listed if isinstance(card, dict)]
     except (TypeError, ValueError, RecursionError):
         parts = [card.split(",") for card in text.split(":") if card.count(",") > 1]
-        found = [(part[0], int(part[2][:10]) if part[2].isdecimal() else 0) for part in parts]
+        found = [(part[0], whole_number(part[2]) or 0) for part in parts]
     return [
         RegisteredCard(str(name or ""), float(size) if isinstance(size, int) and 0 < size < _MOST_MEMORY else 0.0)
         for name, size in found

@@ -8,6 +8,7 @@ from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.array_jobs import array_progress, is_array
 from gpuctl.objects.durations import rough_duration
 from gpuctl.objects.elastic_jobs import node_bounds, node_count
+from gpuctl.objects.quantities import whole_number
 from gpuctl.objects.queueing import is_held, queue_of
 from gpuctl.objects.scheduled_jobs import is_run, is_scheduled
 from gpuctl.objects.workload_state import FAILURE_CONDITIONS, end_state, failure_condition
@@ -130,8 +131,8 @@ def paused(evidence: Evidence) -> Finding | None:
     if workload is None or job_status(workload, evidence.job.pods, evidence.keys).word != "Paused":
         return None
     told = Proof("spec", workload["kind"].lower(), f"annotation {evidence.keys.paused}")
-    replicas = annotations_of(workload).get(evidence.keys.paused, "")
-    numbers = {"replicas": int(replicas)} if replicas.isdigit() else {}
+    replicas = whole_number(annotations_of(workload).get(evidence.keys.paused, ""))
+    numbers = {} if replicas is None else {"replicas": replicas}
     reason = one_line(annotations_of(workload).get(evidence.keys.pause_reason))
     message = say("it was paused: {text}", text=reason) if reason else say("it was stopped by gpuctl pause")
     return Finding("paused", message, numbers, command("resume", evidence), (told,))
