@@ -31,6 +31,7 @@ PLACEHOLDERS = {
 PROBE = {"httpGet": {"port": 8000, "path": "/"}}
 OTHER_TOOLS = (
     *("cron", "crontab", "arrays", "tasks", "matrix", "grid", "hyperparameters", "workers", "launcher", "repo"),
+    "world_size",
     *("repository", "setup", "run", "script", "entrypoint", "rdma", "infiniband", "datasets", "walltime", "time_limit"),
 )
 POD_FIELDS: dict[str, Any] = {
@@ -165,7 +166,14 @@ def test_hint_does_not_suggest_a_key_that_is_written_beside(document: dict[str, 
     [
         ({"gpu": 2}, "`gpu` belongs in `resources`"),
         ({"gpu": 2, "resources": {"gpu": 1}}, "`gpu` belongs in `resources`, which has it already"),
-        ({"walltime": "1h", "job": {**HEAD["job"], "max_runtime": "2h"}}, "the fields here are version, "),
+        (
+            {"walltime": "1h", "job": {**HEAD["job"], "max_runtime": "2h"}},
+            "`max_runtime` belongs in `job`, which has it already",
+        ),
+        ({"gpus_per_node": 8, "resources": {"gpu": 1}}, "`gpu` belongs in `resources`, which has it already"),
+        ({"nnodes": 2}, "write `nodes: 2` in `resources`: `gpu` is the number of GPUs per node"),
+        ({"resources": {"num_nodes": 2}}, "did you mean `nodes`?"),
+        ({"resources": {"gpu": 1, "nproc_per_node": 8}}, "`gpu` is written already: keep one"),
         ({"resources": {"network": {}}, "rdma": True}, "write `network: {rdma: true}` in `resources`"),
     ],
 )
@@ -175,6 +183,13 @@ def test_hint_for_a_field_of_another_block(document: dict[str, Any], hint: str) 
         {"kind": "platform", "version": "v0.1", "defaults": {"training": document}},
     ]
     for written in documents:
-        error = next(item for item in gpuctl.compile(gpuctl.Source("a.yaml", json.dumps(written))).diagnostics)
+        found = gpuctl.compile(gpuctl.Source("a.yaml", json.dumps(written))).diagnostics
+        error = next(item for item in found if item.code == "GPU203")
         assert error.hint is not None
         assert error.hint.startswith(hint)
+
+
+def test_parameters_of_a_sweep_in_the_job() -> None:
+    document = {"kind": "training", **HEAD, "job": {"name": "demo", "sweep": {"lr": [1, 2]}}}
+    hints = [item.hint for item in errors(document) if item.code == "GPU203"]
+    assert hints == ["the parameters of a sweep belong in `sweep` at the top of the document"]

@@ -135,6 +135,14 @@ _OWN_FIELDS = {fold(name): field for name, field in _KUBERNETES_FIELDS.items()} 
             "head worker workers launcher master replica_specs",
             Replacement("roles: [{name: head}, {name: worker, nodes: 2}]", kinds=_TRAINING),
         ),
+        (
+            "distributed nnodes num_nodes node_count world_size",
+            Replacement("nodes: 2", "resources", _TRAINING, Template(": `gpu` is the number of GPUs per node")),
+        ),
+        (
+            "gpus_per_node nproc_per_node num_gpus n_gpus gpu_count",
+            Replacement("gpu: 8", "resources", more=Template(": the number of GPUs per node")),
+        ),
         ("git repo repository", Replacement("code: {git: URL, ref: COMMIT}")),
         (
             "setup run script before_script entrypoint",
@@ -157,6 +165,10 @@ _OTHER_NAMES = {
         **dict.fromkeys(("dir", "directory", "subdir", "subpath", "contextdir"), "path"),
     },
     "job": {"backofflimit": "retries", "ttlsecondsafterfinished": "ttl"},
+    "resources": {
+        **dict.fromkeys(("distributed", "nnodes", "numnodes", "nodecount", "replicas"), "nodes"),
+        **dict.fromkeys(("gpuspernode", "nprocpernode", "numgpus", "ngpus", "gpucount"), "gpu"),
+    },
     "roles": {"replicas": "nodes", "count": "nodes", "needs": "dependsOn"},
     "security": {"runasuser": "user", "runasgroup": "group"},
     "storage.workdirs.pvc": _OF_CLAIMS,
@@ -225,6 +237,8 @@ def unknown_key_hint(
         # A partial document of another kind.
         root, kind, path = value_at(root, path[:2]) or root, str(path[1]), path[2:]
     place = ".".join(part for part in path if isinstance(part, str))
+    if place == "job.sweep":
+        return say("the parameters of a sweep belong in `sweep` at the top of the document")
     meant = _OTHER_NAMES.get(place, {}).get(fold(text))
     if meant is not None and fold(meant) in shape.fields:
         return _suggest(meant, beside)
@@ -240,14 +254,12 @@ def unknown_key_hint(
         hint = _suggest(close, beside)
     home = _home_of(text, path, kind)
     if home is not None and (hint is None or fold(text) in home[1]):
-        belongs = say("`{field}` belongs at the top of the document", field=home[2])
-        if home[0]:
-            belongs = say("`{field}` belongs in `{block}`", field=home[2], block=home[0])
-        return say("{place}, which has it already", place=belongs) if _is_written(root, home[0], home[2]) else belongs
+        return _belongs(home[2], home[0], root)
     if kind in WORKLOADS:
         own = _OWN_FIELDS.get(fold(text))
         is_here = own is not None and (not own.kinds or kind in own.kinds)
         if own is not None and is_here and (path[:1] == (own.key,) or _is_written(root, own.place, own.key)):
+            hint = hint or _belongs(own.key, own.place, root)
             own = None
         hint = (own.hint(kind) if own is not None else None) or _pod_patch(text, value) or hint
     return hint or say("the fields here are {names}", names=list(shape.keys))
@@ -271,6 +283,14 @@ def _pod_patch(text: str, value: YamlNode) -> Sentence | None:
 def _is_in(key: YamlNode, block: YamlNode) -> bool:
     """Return True if a key is written inside of the block's own text."""
     return not isinstance(key, OptionNode) and block.start <= key.start < block.end
+
+
+def _belongs(field: str, block: str, root: YamlNode) -> Sentence:
+    """Return the hint that a field belongs in another block, or at the top of the document."""
+    belongs = say("`{field}` belongs at the top of the document", field=field)
+    if block:
+        belongs = say("`{field}` belongs in `{block}`", field=field, block=block)
+    return say("{place}, which has it already", place=belongs) if _is_written(root, block, field) else belongs
 
 
 def _suggest(name: str, beside: set[str]) -> Sentence:
