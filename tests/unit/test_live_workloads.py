@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from typing import Any
 
@@ -15,6 +16,8 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run import lease as leases
 from gpuctl.apply.run.deletion_waiter import DeletionWaiter
 from gpuctl.apply.run.interrupts import Interrupts
+from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
+from gpuctl.apply.run.stage_execution import RunState, StageExecution
 from gpuctl.apply.state.live_state import OURS
 from gpuctl.kube import process_identity
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
@@ -355,6 +358,44 @@ def test_object_that_loses_its_label_while_it_is_deleted_is_awaited() -> None:
     waiter._on_event(left)
     assert waiter.poll() == set()
     assert gone == [key_of(live)]
+
+
+def test_wait_for_deletions_ends_when_the_credentials_are_refused() -> None:
+    """An expired token is reported at once, not after the timeout."""
+    live, looks = job(), list[str]()
+    step = Step("replace", key_of(live), desired=live, live=live, method="delete")
+    plan = Plan([step])
+
+    class Api:
+        patience = 1.0
+        executor = ThreadPoolExecutor(1)
+
+        def list_objects(self, *arguments: Any, **options: Any) -> Any:
+            raise ApiError(401, "Unauthorized", "Unauthorized")
+
+        get = list_objects
+
+    class Writes:
+        leaving = frozenset[str]()
+
+        def delete_live(self, step: Step) -> str:
+            return "deleted"
+
+    def look(text: str) -> None:
+        looks.append(text)
+        assert len(looks) < 5, "the wait goes on"
+
+    session: Any = Api()
+    writes: Any = Writes()
+    state = RunState(session, plan, RunOptions(), RunCallbacks(on_wait=look), writes, next_look=0.0)
+    StageExecution(state, plan.steps).execute()
+    assert step.result == "failed"
+    assert step.error == (
+        "job.batch/x in n: whether it is gone is unknown: the API server does not accept the credentials (401 "
+        "Unauthorized) (log in again, or check the user of the kubeconfig's context); the new one is created by "
+        "`gpuctl recover` or the next apply once it is gone"
+    )
+    assert plan.outage
 
 
 def test_lease_holder_is_dead_if_its_process_ended() -> None:

@@ -199,6 +199,11 @@ def is_outage(error: BaseException) -> bool:
     )
 
 
+def is_access_refusal(error: BaseException) -> bool:
+    """Return True if the server does not accept the user's credentials or rights: a retry would not help."""
+    return isinstance(error, ApiError) and error.status in (401, 403)
+
+
 def if_allowed(read: Callable[[], _T], otherwise: _D) -> _T | _D:
     """Return the result of ``read``, or ``otherwise`` if the user may not read it, or the server has no such kind."""
     try:

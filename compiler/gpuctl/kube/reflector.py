@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from gpuctl.kube import backoff
-from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
+from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, is_access_refusal
 from gpuctl.kube.response_streams import WatchStream
 from gpuctl.kube.scope import is_absent
 from gpuctl.kube.session import Session
@@ -178,9 +178,9 @@ class Reflector:
         absent = isinstance(error, ApiError) and (
             is_absent(watched.kind, error) if watched.is_needed else error.is_missing
         )
-        if not absent and followed.answered and not _is_final(error):
+        if not absent and followed.answered and not is_access_refusal(error):
             return False
-        followed.answered = absent or _is_final(error)
+        followed.answered = absent or is_access_refusal(error)
         if not absent:
             self._emit(error)
         elif not followed.listed or self._retry_after is not None:
@@ -315,8 +315,3 @@ class _FollowedList:
                 self.version, self._silent = "", 0
         elif not (isinstance(error, ApiError) and error.status in _PASSING):
             self.version = ""
-
-
-def _is_final(error: ClusterError) -> bool:
-    """Return True if a retry would not help: the user has no right to the list."""
-    return isinstance(error, ApiError) and error.status in (401, 403)

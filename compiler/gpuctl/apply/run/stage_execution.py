@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import signal
 import time
@@ -19,7 +18,7 @@ from gpuctl.apply.run.step_stages import JobDeletions
 from gpuctl.apply.run.step_writes import StepWrites
 from gpuctl.apply.run.terminating_namespaces import find_terminating, terminating_message
 from gpuctl.hints import RecoverHint
-from gpuctl.kube.api_errors import ClusterError, is_outage
+from gpuctl.kube.api_errors import ClusterError, is_access_refusal, is_outage
 from gpuctl.kube.api_requests import PATIENCE
 from gpuctl.kube.session import Session
 from gpuctl.language.display_text import first_few
@@ -209,9 +208,8 @@ class StageExecution:
         step.result = "failed"
         self._run.plan.outage = self._run.plan.outage or is_outage(error)
         if isinstance(error, ClusterError):
-            step.error = error.message if error.message.startswith(str(step.key)) else f"{step.key}: {error.message}"
-            if error.hint:
-                step.error += f" ({error.hint})"
+            said = _with_hint(error)
+            step.error = said if said.startswith(str(step.key)) else f"{step.key}: {said}"
         else:
             # A bug of gpuctl must not prevent the other steps from being finished.
             step.error = say(
@@ -220,11 +218,17 @@ class StageExecution:
         self._end(step)
 
     def _poll_deletions(self) -> None:
-        """List the awaited objects every few seconds: a watch on a broken network receives no events."""
+        """List the awaited objects every few seconds: a watch on a broken network receives no events, and one that was
+        started before a token expired continues.
+        """
         if time.monotonic() > self._run.next_look:
             self._run.next_look = time.monotonic() + _LOOK
-            with contextlib.suppress(ClusterError):
+            try:
                 self._run.deletions.poll()
+            except ClusterError as error:
+                if is_access_refusal(error):
+                    self._give_up(error)
+                    return
             self._give_up_leaving()
 
     def _give_up_leaving(self) -> None:
@@ -242,19 +246,21 @@ class StageExecution:
     def _tell_waiting(self) -> None:
         self._run.callbacks.on_wait(f"waiting until gone: {first_few(self._waiting)}")
 
-    def _give_up(self) -> None:
+    def _give_up(self, error: ClusterError | None = None) -> None:
         """Fail the steps whose objects still exist after the timeout; continue those whose objects are gone without an
         event.
+
+        :param error: the reason for which the objects can no longer be read.
         """
-        # No time is left to wait for an unreachable server.
-        self._run.session.patience = min(self._run.session.patience, PATIENCE)
-        unknown = ""
-        try:
-            there = self._run.deletions.poll()
-        except ClusterError as error:
-            self._run.plan.outage = self._run.plan.outage or is_outage(error)
-            unknown = error.message
-            there = set(self._waiting)
+        there = set(self._waiting)
+        if error is None:
+            # No time is left to wait for an unreachable server.
+            self._run.session.patience = min(self._run.session.patience, PATIENCE)
+            try:
+                there = self._run.deletions.poll()
+            except ClusterError as failure:
+                error = failure
+        self._run.plan.outage = self._run.plan.outage or (error is not None and is_outage(error))
         for key in list(self._waiting):
             step = self._waiting.pop(key)
             if key not in there:
@@ -262,8 +268,9 @@ class StageExecution:
                 self._is_gone(step)
                 continue
             step.result = "failed"
-            if unknown:
-                step.error = say("{object}: whether it is gone is unknown: {reason}", object=key, reason=unknown)
+            if error is not None:
+                reason = _with_hint(error)
+                step.error = say("{object}: whether it is gone is unknown: {reason}", object=key, reason=reason)
             else:
                 step.error = say(
                     "{object} still exists after {timeout} s{blockers}",
@@ -295,3 +302,7 @@ class StageExecution:
                     # An interrupted workload is not a failure; a lost lease is the error to report.
                     step.result, step.error = "not-run", main.error or step.error
             self._run.callbacks.on_step_done(step)
+
+
+def _with_hint(error: ClusterError) -> str:
+    return f"{error.message} ({error.hint})" if error.hint else error.message
