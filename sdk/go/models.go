@@ -843,7 +843,7 @@ type JobState struct {
 	JobID   string `json:"jobId"`
 	Status  string `json:"status"`
 	Message string `json:"message"`
-	// Only in a dry run: the plan, with the action on each object.
+	// Only in a dry run, and not of a pause: the plan, with the action on each object.
 	Plan *PlanAnswer `json:"plan"`
 	// Only of a deleted job: claims that stay, and jobs that wait for the deleted one.
 	Notes []string `json:"notes"`
@@ -1394,6 +1394,8 @@ type PausedJobAnswer struct {
 // PausedJobs: Jobs that were paused or resumed.
 type PausedJobs struct {
 	Items []PausedJobAnswer `json:"items"`
+	// Only in a dry run of a resume: the plan, with the action on each object.
+	Plan *PlanAnswer `json:"plan"`
 }
 
 // PlanAnswer: A plan: the action on each object. `questions` need confirmation, `errors` prevent the plan.

@@ -18,7 +18,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import annotations_of
 from gpuctl.reading.jobs.job_lookup import workload_of
 from gpuctl.reading.jobs.job_objects import Job, job_id
-from gpuctl.usecases.changes.pause_and_resume import PausedJob, pause_jobs, resume_jobs
+from gpuctl.usecases.changes.pause_and_resume import PausedJob, jobs_named, pause_jobs, resume_jobs
 from gpuctl.usecases.documents.change_options import LONGEST_BY_SERVICE
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.job_changes import JobRef, job_words, open_job
@@ -26,8 +26,8 @@ from gpuctl_server.merged_answers import visible_job_filter
 from gpuctl_server.plan_responses import VALIDATED, plan_answer, unchanged_message
 from gpuctl_server.plan_runs import PlanRun, await_seen
 
-SuspendFunction = Callable[[Scope, Sequence[str], Settings], Iterator[PausedJob]]
-"""Pauses or resumes jobs by name."""
+SuspendFunction = Callable[[Session, Sequence[Job], Settings], Iterator[PausedJob]]
+"""Pauses or resumes jobs."""
 
 
 def pausing_with(change: ChangeRequest, *, checkpoint: bool) -> SuspendFunction:
@@ -35,40 +35,35 @@ def pausing_with(change: ChangeRequest, *, checkpoint: bool) -> SuspendFunction:
     callbacks = RunCallbacks(should_stop=change.service.change_slots.is_ending, longest_checkpoint=LONGEST_BY_SERVICE)
     # A dry run must not run the checkpoint program in the job's pods.
     used = callbacks if checkpoint and not change.dry_run else None
-    return lambda scope, names, settings: pause_jobs(scope, names, settings, used)
+    return lambda session, jobs, settings: pause_jobs(session, jobs, settings, used)
 
 
 def resuming_with(change: ChangeRequest, plans: list[Plan]) -> SuspendFunction:
     """Return ``resume_jobs``, which does not name jobs that the caller may not see.
 
-    :param plans: receives the plans of a dry run, which are confirmed.
+    :param plans: receives the plan of a dry run, which is confirmed.
     """
-
-    def agree(plan: Plan) -> bool:
-        plans.append(plan)
-        return True
-
     callbacks = PlanRun(change).callbacks
     if change.dry_run:
-        callbacks = replace(callbacks, confirm=agree)
+        callbacks = replace(callbacks, confirm=lambda plan: True, on_start=plans.append)
     sees = visible_job_filter(change.caller)
-    return lambda scope, names, settings: resume_jobs(scope, names, settings, callbacks, sees)
+    return lambda session, jobs, settings: resume_jobs(session, jobs, settings, callbacks, sees)
 
 
 def suspend_each(
     change: ChangeRequest, session: Session, jobs: Iterable[Job], act: SuspendFunction
 ) -> Iterator[PausedJob]:
-    """Yield the result for each job while pausing or resuming one after another. Then wait until the service's own
-    reads have the results.
+    """Yield the result for each job while pausing or resuming one after another. All are read again first. Then wait
+    until the service's own reads have the results.
     """
     change.touched.begin()
-    keys = []
-    for job in jobs:
-        identity = job.identity
+    platform, keys, current = change.service.platform, [], list[Job]()
+    for identity in dict.fromkeys(job.identity for job in jobs):
         scope = Scope(session, identity.namespace)
-        for done in act(scope, [f"{identity.kind}/{identity.object_name}"], change.service.platform):
-            keys.append(done.result.key)
-            yield done
+        current += jobs_named(scope, [f"{identity.kind}/{identity.object_name}"], platform)
+    for done in act(session, current, platform):
+        keys.append(done.result.key)
+        yield done
     if not change.dry_run:
         await_seen(change.service, session, keys)
 

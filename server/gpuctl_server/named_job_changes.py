@@ -27,7 +27,7 @@ from gpuctl_server.job_lookups import require_access
 from gpuctl_server.job_pausing import SuspendFunction, dry_run_message, pausing_with, resuming_with, suspend_each
 from gpuctl_server.job_revisions import rerun_removed
 from gpuctl_server.merged_answers import visible_job_filter
-from gpuctl_server.plan_responses import VALIDATED
+from gpuctl_server.plan_responses import VALIDATED, plan_answer
 from gpuctl_server.plan_runs import PlanRun
 
 
@@ -87,7 +87,11 @@ def resume_named_jobs(change: ChangeRequest, names: Sequence[str], namespace: st
 
     :raises Problem: 403, 404, 409; ``items`` are the jobs that were resumed before the error.
     """
-    return _suspended(change, names, namespace, resuming_with(change, []))
+    plans: list[Plan] = []
+    answer = _suspended(change, names, namespace, resuming_with(change, plans))
+    for plan in plans:
+        answer.plan = plan_answer(plan)
+    return answer
 
 
 def _suspended(

@@ -277,3 +277,23 @@ def test_refusal_of_a_dry_run_or_read_is_an_answer_for_clients_that_prefer_it(se
         assert served.client(name).request(headers=prefer, **request).status_code == status, request
     audited = served.get("/audit", namespace=place.namespace, action="POST /jobs/{jobId}/rerun")["items"]
     assert [line["result"] for line in audited] == ["409 NotRerunnable"] * 2
+
+
+def test_dry_run_of_resume_has_one_plan_for_all_jobs(served: Served, place: Place) -> None:
+    here, names = {"namespace": place.namespace}, ["first", "second"]
+    jobs = text_of(*(training(name) for name in names), namespace=place.namespace)
+    served.call("POST", "/jobs", status=201, content=jobs, headers=YAML)
+    paused = served.call("POST", "/jobs/pause", json={"names": names}, params=here)
+    assert "plan" not in paused
+    for path, body, expected in (
+        ("/jobs/resume", {"names": names}, names),
+        ("/jobs/resume", {"names": [*names, "training/first"]}, names),
+        ("/jobs/second/resume", {}, ["second"]),
+    ):
+        answer = served.call("POST", path, json={**body, "dryRun": True}, params=here)
+        assert [(step["action"], step["name"]) for step in answer["plan"]["steps"]] == [
+            ("update", name) for name in expected
+        ]
+    resumed = served.call("POST", "/jobs/resume", json={"names": names}, params=here)
+    assert [item["status"] for item in resumed["items"]] == ["resumed", "resumed"]
+    assert "plan" not in resumed

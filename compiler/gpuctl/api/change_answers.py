@@ -6,6 +6,7 @@ from pydantic import Field
 
 from gpuctl.acts.pause_writes import PauseResult
 from gpuctl.api.base_models import ApiModel
+from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.reading.jobs.job_objects import Job, job_id
 
 
@@ -25,6 +26,9 @@ class PausedJobs(ApiModel):
     """Jobs that were paused or resumed."""
 
     items: list[PausedJobAnswer]
+    plan: PlanAnswer | None = Field(
+        None, description="Only in a dry run of a resume: the plan, with the action on each object."
+    )
 
 
 def paused_job(job: Job, result: PauseResult) -> PausedJobAnswer:

@@ -232,7 +232,9 @@ class ShortState(ApiModel):
 class JobState(ShortState):
     """A deleted, paused or resumed job; with status ``validated``, one that would be."""
 
-    plan: PlanAnswer | None = Field(None, description="Only in a dry run: the plan, with the action on each object.")
+    plan: PlanAnswer | None = Field(
+        None, description="Only in a dry run, and not of a pause: the plan, with the action on each object."
+    )
     notes: list[str] | None = Field(
         None,
         description="Only of a deleted job: claims that stay, and jobs that wait for the deleted one.",

@@ -916,7 +916,7 @@ class JobState(Answer):
     status: str
     message: str
     plan: PlanAnswer | None = None
-    """Only in a dry run: the plan, with the action on each object."""
+    """Only in a dry run, and not of a pause: the plan, with the action on each object."""
     notes: list[str] | None = None
     """Only of a deleted job: claims that stay, and jobs that wait for the deleted one."""
 
@@ -1512,6 +1512,8 @@ class PausedJobs(Answer):
     """Jobs that were paused or resumed."""
 
     items: list[PausedJobAnswer]
+    plan: PlanAnswer | None = None
+    """Only in a dry run of a resume: the plan, with the action on each object."""
 
 
 class PlanAnswer(Answer):

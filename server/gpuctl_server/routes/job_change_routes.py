@@ -192,7 +192,7 @@ def scale_jobs(
     return named_job_changes.change_named_jobs(change, named_trainings.scale(nodes), body.names, namespace, run)
 
 
-@router.post("/jobs/pause", response_model=PausedJobs, openapi_extra=NAMES)
+@router.post("/jobs/pause", response_model=PausedJobs, response_model_exclude_unset=True, openapi_extra=NAMES)
 def pause_jobs(
     change: PauseNamed,
     body: Names,
@@ -205,7 +205,7 @@ def pause_jobs(
     return named_job_changes.pause_named_jobs(change, body.names, namespace, checkpoint=checkpoint)
 
 
-@router.post("/jobs/resume", response_model=PausedJobs, openapi_extra=NAMES)
+@router.post("/jobs/resume", response_model=PausedJobs, response_model_exclude_unset=True, openapi_extra=NAMES)
 def resume_jobs(
     change: UpdateNamed,
     body: Names,

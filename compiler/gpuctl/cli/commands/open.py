@@ -50,7 +50,7 @@ def command(
             job, _ = find_job(read_context.scope, name, read_context.keys)
             if job.workload is not None and read_context.keys.paused in annotations_of(job.workload):
                 callbacks = callbacks_of(Invocation(reading.connection, yes), progress)
-                resumed = resume_jobs(read_context.scope, [name], read_context.settings, callbacks)
+                resumed = resume_jobs(read_context.scope.session, [job], read_context.settings, callbacks)
                 show_paused((paused_job(*one) for one in resumed), as_json=False)
             for outcome in wait_for_jobs(read_context, [name], "ready", None, progress.wait):
                 progress.clear()

@@ -13,7 +13,7 @@ from gpuctl.cli.options.job_arguments import job_arguments
 from gpuctl.cli.options.named_jobs import named_jobs
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context
 from gpuctl.cli.output.change_results import show_paused
-from gpuctl.usecases.changes.pause_and_resume import pause_jobs
+from gpuctl.usecases.changes.pause_and_resume import jobs_named, pause_jobs
 from gpuctl.usecases.changes.service_changes import pause_by_service
 
 
@@ -38,9 +38,9 @@ def command(
         names = named_jobs(read_context, names, sweep)
         if read_context.service is None:
             with checkpoint_callbacks(without_checkpoint=without_checkpoint) as callbacks:
-                jobs = pause_jobs(read_context.scope, names, read_context.settings, callbacks)
-                show_paused(starmap(paused_job, jobs), as_json=as_json)
+                jobs = jobs_named(read_context.scope, names, read_context.settings)
+                paused = pause_jobs(read_context.scope.session, jobs, read_context.settings, callbacks)
+                show_paused(starmap(paused_job, paused), as_json=as_json)
         else:
-            paused = pause_by_service(read_context, names, checkpoint=not without_checkpoint)
-            show_paused(paused, as_json=as_json)
+            show_paused(pause_by_service(read_context, names, checkpoint=not without_checkpoint), as_json=as_json)
     return 0

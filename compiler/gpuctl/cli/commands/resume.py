@@ -13,7 +13,7 @@ from gpuctl.cli.options.job_arguments import job_arguments
 from gpuctl.cli.options.named_jobs import named_jobs
 from gpuctl.cli.options.reading_options import ReadingOptions, open_context
 from gpuctl.cli.output.change_results import show_paused
-from gpuctl.usecases.changes.pause_and_resume import resume_jobs
+from gpuctl.usecases.changes.pause_and_resume import jobs_named, resume_jobs
 from gpuctl.usecases.changes.service_changes import resume_by_service
 
 
@@ -36,8 +36,9 @@ def command(
         names = named_jobs(read_context, names, sweep)
         if read_context.service is None:
             callbacks = callbacks_of(Invocation(reading.connection, yes, as_json), Progress())
-            resumed = starmap(paused_job, resume_jobs(read_context.scope, names, read_context.settings, callbacks))
-            show_paused(resumed, as_json=as_json)
+            jobs = jobs_named(read_context.scope, names, read_context.settings)
+            resumed = resume_jobs(read_context.scope.session, jobs, read_context.settings, callbacks)
+            show_paused(starmap(paused_job, resumed), as_json=as_json)
         else:
             show_paused(resume_by_service(read_context, names, confirmed=yes), as_json=as_json)
     return 0

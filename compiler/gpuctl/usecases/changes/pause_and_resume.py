@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuctl.acts import pausing, resuming
@@ -17,7 +17,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, key_of
-from gpuctl.objects.ownership_metadata import Records, records
+from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.queueing import queue_of
 from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.reading.jobs.job_lookup import find_job, workload_of
@@ -31,20 +31,27 @@ class PausedJob(NamedTuple):
     result: PauseResult
 
 
+def jobs_named(scope: Scope, names: Iterable[str], settings: Settings) -> list[Job]:
+    """Return the jobs with these names, each once.
+
+    :raises NoSuchJob: a name has no job, or several.
+    """
+    keys = records(settings)
+    jobs = [find_job(scope, name, keys)[0] for name in names]
+    return list({job.identity: job for job in jobs}.values())
+
+
 def pause_jobs(
-    scope: Scope, names: Sequence[str], settings: Settings, callbacks: RunCallbacks | None
+    session: Session, jobs: Iterable[Job], settings: Settings, callbacks: RunCallbacks | None
 ) -> Iterator[PausedJob]:
-    """Yield the result for each job while pausing one after another: end its pods and keep the job. All jobs are found
-    first.
+    """Yield the result for each job while pausing one after another: end its pods and keep the job.
 
     :param callbacks: for checkpoints before each pause; None: no checkpoints.
-    :raises NoSuchJob: a name has no job, or several.
     :raises NotPausable: a job has ended, is ending, or would not stay paused; the jobs before it are paused.
     :raises CheckpointFailed: a checkpoint failed and its job keeps running; the jobs before it are paused.
     """
 
     keys = records(settings)
-    jobs = _meant(scope, names, keys)
     # Report a message that applies to several jobs once.
     callbacks = callbacks.without_repeats() if callbacks is not None else None
 
@@ -52,16 +59,16 @@ def pause_jobs(
         pausing.check_pause_lasts(workload)
         # The pods of a scheduled training's run are not ended.
         if callbacks is None or is_scheduled(workload):
-            return pausing.pause(scope.session, workload, keys)
-        with checkpoint_before(scope.session, workload, keys, callbacks):
-            return pausing.pause(scope.session, workload, keys)
+            return pausing.pause(session, workload, keys)
+        with checkpoint_before(session, workload, keys, callbacks):
+            return pausing.pause(session, workload, keys)
 
     return (PausedJob(job, pause(workload_of(job))) for job in jobs)
 
 
 def resume_jobs(
-    scope: Scope,
-    names: Sequence[str],
+    session: Session,
+    jobs: Sequence[Job],
     settings: Settings,
     callbacks: RunCallbacks,
     sees: MaySee = may_see_all,
@@ -69,17 +76,16 @@ def resume_jobs(
     """Yield the result for each job while resuming one after another. Evictions are confirmed before.
 
     :param sees: return True for jobs that the question may name as victims.
-    :raises NoSuchJob: a name has no job, or several.
     :raises NotPausable: a job has ended, is ending, or waits for Kueue; the jobs before it are resumed.
     :raises Refused: the user did not confirm; nothing was changed.
     """
     keys = records(settings)
-    jobs = _meant(scope, names, keys)
-    expected = _expected(scope.session, jobs, settings, callbacks, sees)
+    expected = _expected(session, jobs, settings, callbacks, sees)
+    callbacks.on_start(expected)
     waiting = {step.key: step.waiting for step in expected.steps}
     for job in jobs:
         live = workload_of(job)
-        yield PausedJob(job, resuming.resume(scope.session, live, keys, waiting.get(key_of(live), "")))
+        yield PausedJob(job, resuming.resume(session, live, keys, waiting.get(key_of(live), "")))
 
 
 def _expected(session: Session, jobs: Sequence[Job], settings: Settings, callbacks: RunCallbacks, sees: MaySee) -> Plan:
@@ -103,8 +109,3 @@ def _expected(session: Session, jobs: Sequence[Job], settings: Settings, callbac
     if plan.questions and not callbacks.confirm(plan):
         raise Declined(say("not confirmed"), plan)
     return plan
-
-
-def _meant(scope: Scope, names: Sequence[str], keys: Records) -> list[Job]:
-    jobs = [find_job(scope, name, keys)[0] for name in names]
-    return list({job.identity: job for job in jobs}.values())
