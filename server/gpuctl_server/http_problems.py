@@ -297,6 +297,8 @@ def _said(item: Mapping[str, Any]) -> str:
             # Pydantic's list is a text: 'a', 'b' or 'c'.
             values = {"expected": [f"`{literal}`" for literal in re.findall(r"'([^']*)'", values["expected"])]}
         return say(_SAID[item["type"]], **{name: _plain(value) for name, value in values.items()})
+    if item["type"] == "value_error":
+        return say("is invalid: {error}", error=item["ctx"]["error"])
     text: str = item["msg"]
     return say("is invalid: {error}", error=f"{text[:1].lower()}{text[1:]}")
 

@@ -63,8 +63,6 @@ def visible_nodes(service: Service, caller: Caller, resource: str = "nodes") -> 
 def chosen_nodes(service: Service, caller: Caller, query: NodeQuery) -> list[NodeDetails]:
     """Return the nodes that match a query and that the caller may see. A query for a label matches the nodes that have
     it.
-
-    :raises ApiError: the selector is invalid.
     """
     nodes, gpus = visible_nodes(service, caller), PlatformGpus(service.platform)
     if query.selector:

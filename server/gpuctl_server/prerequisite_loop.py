@@ -12,11 +12,12 @@ import time
 from gpuctl.apply.run.prerequisite_release import WaitingTraining, release, waiting_trainings
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.connection import Connection
+from gpuctl.kube.selector_parsing import LabelSelector
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import TRAININGS, Key, Object, key_of
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl_server.mirror.field_selectors import FieldSelector
 from gpuctl_server.mirror.mirror import Mirror
-from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector
 from gpuctl_server.request_log import LOG
 
 _PAUSE = 0.5

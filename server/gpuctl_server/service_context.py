@@ -14,6 +14,7 @@ from anyio import CapacityLimiter
 from gpuctl.frontend.source import Source
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.reflector import WatchedList
+from gpuctl.kube.selector_parsing import LabelSelector
 from gpuctl.kube.session import Session
 from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
@@ -33,6 +34,7 @@ from gpuctl_server.collector_supervisor import CollectorSupervisor
 from gpuctl_server.compile_limits import CompileLocks
 from gpuctl_server.console.sessions import CALLBACK, Sessions
 from gpuctl_server.logs.log_hub import LogHub
+from gpuctl_server.mirror.field_selectors import FieldSelector
 from gpuctl_server.mirror.fleet_board import FleetBoard
 from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
@@ -40,7 +42,6 @@ from gpuctl_server.mirror.mirrored_session import mirrored
 from gpuctl_server.mirror.object_redaction import ObjectRedactor
 from gpuctl_server.mirror.progress import ProgressReader
 from gpuctl_server.mirror.redacting_session import RedactingSession, ScopedSession
-from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector
 from gpuctl_server.mirror.shared_lists import ListSharingSession, MaxListAge, SharedLists
 from gpuctl_server.mirror.visibility import Visibility
 from gpuctl_server.notifications.notifier import Notifier

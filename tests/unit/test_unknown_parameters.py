@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from gpuctl_server.app import ROUTERS
+from gpuctl_server.http_problems import invalid_query
 from gpuctl_server.routes.unknown_parameters import EVERYWHERE, names_of
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "schemas" / "rest" / "openapi.json").read_text(encoding="utf-8"))
@@ -46,3 +49,38 @@ def test_empty_namespace_counts_as_not_given() -> None:
     found = [value for route in routes for value in nullable_namespaces(route.dependant)]
     assert len(found) > 25
     assert set(found) == {None}
+
+
+def refusals(dependant: Dependant, name: str, text: str) -> list[str | None]:
+    """Return the message of the 400 for a value of each parameter of a name; None where the value is accepted."""
+    found: list[str | None] = []
+    for field in dependant.query_params:
+        model = field.field_info.annotation
+        errors: Any = []
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            if name not in model.model_fields:
+                continue
+            try:
+                model.model_validate({name: text})
+            except ValidationError as error:
+                errors = [{**item, "loc": ("query", *item["loc"])} for item in error.errors()]
+        elif field.alias == name:
+            _, errors = field.validate(text, {}, loc=("query", name))
+        else:
+            continue
+        found.append(invalid_query(RequestValidationError(errors)).message if errors else None)
+    return [*found, *(message for part in dependant.dependencies for message in refusals(part, name, text))]
+
+
+def refusals_of_all(name: str, text: str) -> list[str | None]:
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    return [message for route in routes for message in refusals(route.dependant, name, text)]
+
+
+def test_malformed_selector_is_rejected_with_an_example() -> None:
+    assert refusals_of_all("selector", "tier in (a,b),!old") == [None, None]
+    message = (
+        "the query parameter selector is invalid: `app in chat` is not a requirement of a label selector; a label "
+        "selector is, for example, `app=chat,tier in (a,b),!old`"
+    )
+    assert refusals_of_all("selector", "app in chat") == [message, message]

@@ -9,9 +9,10 @@ from functools import partial
 
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
 from gpuctl.kube.reflector import Event, Reflector, WatchedList
+from gpuctl.kube.selector_parsing import LabelSelector
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key, Object, key_of, labels_of
-from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector
+from gpuctl_server.mirror.field_selectors import FieldSelector
 from gpuctl_server.mirror.trimming import SkippedObject, Trimmer, malformed_reason
 from gpuctl_server.request_log import LOG
 

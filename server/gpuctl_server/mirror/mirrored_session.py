@@ -7,15 +7,16 @@ from contextlib import closing, contextmanager
 from typing import TypeVar
 
 from gpuctl.kube.connection import Connection
+from gpuctl.kube.selector_parsing import InvalidSelector, LabelSelector
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, Key, Object, Resource
 from gpuctl.objects.durations import rough_duration
 from gpuctl.usecases.queries.read_context import ReadContext, context_of
+from gpuctl_server.mirror.field_selectors import FieldSelector
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.object_redaction import ObjectRedactor
-from gpuctl_server.mirror.selector_matching import FieldSelector, LabelSelector, NotASelector
 from gpuctl_server.mirror.visibility import Visibility
 
 Item = TypeVar("Item")
@@ -82,7 +83,7 @@ class MirroredSession(Session):
             return None
         try:
             selectors = LabelSelector(labels), FieldSelector(fields)
-        except NotASelector:
+        except InvalidSelector:
             return None
         return selectors if self._mirror.covers(resource.kind, namespace, *selectors) else None
 

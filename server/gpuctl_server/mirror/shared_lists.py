@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from gpuctl.kube.selector_parsing import LabelSelector
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object, Resource
-from gpuctl_server.mirror.selector_matching import LabelSelector
 from gpuctl_server.mirror.trimming import Trimmer
 
 SHARED = frozenset({"Pod", "Node"})

@@ -17,7 +17,7 @@ from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.node_lookups import chosen_nodes, find_node, visible_nodes
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
-from gpuctl_server.routes.query_parameters import Page, PageSize, page_of, paged, unknown_value
+from gpuctl_server.routes.query_parameters import LEGAL_SELECTOR, Page, PageSize, page_of, paged, unknown_value
 from gpuctl_server.routes.routers import from_memory, mirror_router
 
 router = mirror_router()
@@ -56,6 +56,7 @@ def list_of_nodes(
         Query(
             max_length=4096, description="Label selector, in the syntax of `kubectl -l`.", examples=["zone=a,disk!=hdd"]
         ),
+        LEGAL_SELECTOR,
     ] = "",
     page: Page = 1,
     size: PageSize = 20,

@@ -17,7 +17,7 @@ from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
-from gpuctl_server.routes.query_parameters import KindFilter, NamespaceFilter, Page, PoolFilter, page_of
+from gpuctl_server.routes.query_parameters import LEGAL_SELECTOR, KindFilter, NamespaceFilter, Page, PoolFilter, page_of
 from gpuctl_server.routes.routers import mirror_router
 from gpuctl_server.service_context import Service
 from gpuctl_server.shared_answers import MaxAge
@@ -42,7 +42,7 @@ def list_of_pods(
         ),
     ] = "",
     selector: Annotated[
-        str, Query(max_length=_MOST_NAMES, description="Label selector, in the syntax of `kubectl -l`.")
+        str, Query(max_length=_MOST_NAMES, description="Label selector, in the syntax of `kubectl -l`."), LEGAL_SELECTOR
     ] = "",
     kind: KindFilter = "",
     pool: PoolFilter = "",

@@ -10,6 +10,7 @@ from fastapi import Path, Query
 from pydantic import AfterValidator
 
 from gpuctl.apply.plan.plan_options import Strategy
+from gpuctl.kube.selector_parsing import LabelSelector
 from gpuctl.language.display_text import visible
 from gpuctl.language.sentences import say
 from gpuctl.language.spelling import did_you_mean
@@ -20,6 +21,14 @@ from gpuctl_server.time_parameters import InvalidTime, parse_time
 LARGEST_PAGE = 1000
 Item = TypeVar("Item")
 
+
+def _legal_selector(text: str) -> str:
+    LabelSelector(text)
+    return text
+
+
+LEGAL_SELECTOR = AfterValidator(_legal_selector)
+"""The value is a label selector, as in ``kubectl -l``."""
 EMPTY_IS_NONE = AfterValidator(lambda text: text or None)
 """An empty parameter counts as not given, such as that of a script whose variable is not set."""
 JobId = Annotated[

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from gpuctl.cli.commands.get.listing import selector_errors
+from gpuctl.cli.commands.get.listing import selector_option
 from gpuctl.cli.options.bound_options import bound
 from gpuctl.cli.options.completion_callbacks import complete_job, complete_pool
 from gpuctl.cli.options.reading_options import (
@@ -59,7 +59,7 @@ def _options(function: Function) -> Function:
         bound("query", _query),
         click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_job),
         click.option("-w", "--watch", is_flag=True, help="Watch: print a row again when it changes."),
-        click.option("-l", "--selector", default="", metavar="LABELS", help="Label selector as in kubectl: a=b,c!=d."),
+        selector_option,
         click.option(
             "--status", default="", metavar="WORD", help="Only this status: pending, running, failed, OOMKilled ..."
         ),
@@ -126,8 +126,7 @@ def _get(
     query = query._replace(reasons=output == "wide" and not watch)
     with open_context(reading, namespace, as_json=output_form.is_machine) as read_context:
         try:
-            with selector_errors(query.selector):
-                return _watch(read_context, query, table) if watch else _list(read_context, query, table)
+            return _watch(read_context, query, table) if watch else _list(read_context, query, table)
         except KeyboardInterrupt:
             if watch:
                 return 130

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from gpuctl.cli.options.reading_options import ListOptions
 from gpuctl.cli.output.printing import show_table, show_value
-from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.selector_parsing import InvalidSelector, LabelSelector
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class ListEntry(NamedTuple):
@@ -46,15 +47,25 @@ def show_list(
         click.echo(nothing, err=True)
 
 
-@contextmanager
-def selector_errors(selector: str) -> Iterator[None]:
-    """Report a label selector as an invalid value of ``-l`` if the API server, which parses it, refuses it."""
+def selector_option(function: Function) -> Function:
+    """Add ``-l``."""
+    return click.option(
+        "-l",
+        "--selector",
+        default="",
+        metavar="LABELS",
+        callback=check_selector,
+        help="Label selector as in kubectl: a=b,c!=d.",
+    )(function)
+
+
+def check_selector(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Check the syntax of a label selector."""
     try:
-        yield
-    except ApiError as error:
-        if error.status == 400 and selector:
-            raise click.BadParameter(error.message, param_hint="-l") from None
-        raise
+        LabelSelector(value)
+    except InvalidSelector as error:
+        raise click.BadParameter(str(error), context, parameter, param_hint=parameter.opts[0]) from None
+    return value
 
 
 def strip_kinds(names: Iterable[str]) -> list[str]:

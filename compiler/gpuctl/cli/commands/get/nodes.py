@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuctl.cli.commands.get.listing import ListEntry, selector_errors, show_list, strip_kinds
+from gpuctl.cli.commands.get.listing import ListEntry, check_selector, selector_option, show_list, strip_kinds
 from gpuctl.cli.options.completion_callbacks import complete_node, complete_pool
 from gpuctl.cli.options.reading_options import ListOptions, ReadingOptions, list_options, open_context, reading_options
 from gpuctl.cli.output.amounts import format_count, rounded_amount
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 HEADERS = ("NODE NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "GPU TYPE", "POOL")
 WIDE = ("CPU", "MEMORY", "IP", "AGE", "KUBERNETES")
 STATUSES = ("active", "maintaining", "faulty")
+
+
+def _check_label(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    return check_selector(context, parameter, value) if value and "=" in value else value
 
 
 @click.command(
@@ -52,9 +56,14 @@ STATUSES = ("active", "maintaining", "faulty")
     type=click.Choice(STATUSES, case_sensitive=False),
     help="Nodes that take pods, are cordoned, or are not ready.",
 )
-@click.option("--label", metavar="KEY", help="Print this label of each node; KEY=VALUE: the nodes that have it.")
+@click.option(
+    "--label",
+    metavar="KEY",
+    callback=_check_label,
+    help="Print this label of each node; KEY=VALUE: the nodes that have it.",
+)
 @click.option("--gpu-detail", is_flag=True, help="A row for each GPU.")
-@click.option("-l", "--selector", default="", metavar="LABELS", help="Label selector as in kubectl: a=b,c!=d.")
+@selector_option
 @list_options
 @reading_options
 def command(
@@ -78,8 +87,7 @@ def command(
         raise click.UsageError("--label prints a label, --gpu-detail prints GPUs; not both")
     query = NodeQuery(strip_kinds(names), pool, gpu_type, status, selector, label, gpu_detail)
     with open_context(reading, as_json=output_form.is_machine) as read_context:
-        with selector_errors(selector):
-            found = list_nodes(read_context, query)
+        found = list_nodes(read_context, query)
         if found.query.label is not None:
             _show_label(read_context, found.query.label, found, output_form)
         elif gpu_detail:
