@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -84,3 +85,14 @@ def test_malformed_selector_is_rejected_with_an_example() -> None:
         "selector is, for example, `app=chat,tier in (a,b),!old`"
     )
     assert refusals_of_all("selector", "app in chat") == [message, message]
+
+
+@pytest.mark.parametrize("text", ["Foo_bar", "team-a/x", "..", "-a", "a" * 64])
+def test_illegal_namespace_is_rejected(text: str) -> None:
+    """An empty list would hide the mistake."""
+    found = refusals_of_all("namespace", text)
+    assert len(found) > 35
+    if len(text) < 64:
+        assert set(found) == {f"the query parameter namespace is invalid: `{text}` is not a legal namespace name"}
+    assert None not in found
+    assert set(refusals_of_all("namespace", "team-a")) == {None}

@@ -12,7 +12,7 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit_query import AuditFilter, read_audit
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
-from gpuctl_server.routes.query_parameters import Page, PageSize, page_of, time_of
+from gpuctl_server.routes.query_parameters import LEGAL_NAMESPACE, Page, PageSize, page_of, time_of
 from gpuctl_server.routes.routers import api_router
 
 router = api_router()
@@ -30,7 +30,7 @@ def audit_lines(
     ] = "",
     action: Annotated[str, Query(max_length=253, description=_ACTION, examples=["POST /jobs"])] = "",
     obj: Annotated[str, Query(alias="object", max_length=253, description="Part of an object's name.")] = "",
-    namespace: Annotated[str, Query(max_length=63, description="Namespace of the objects.")] = "",
+    namespace: Annotated[str, Query(max_length=63, description="Namespace of the objects."), LEGAL_NAMESPACE] = "",
     result: Annotated[str, Query(max_length=63, description=_RESULT, examples=["Forbidden"])] = "",
     since: Annotated[str, Query(max_length=64, description="Start, inclusive, RFC 3339.")] = "",
     until: Annotated[str, Query(max_length=64, description="End, exclusive, RFC 3339.")] = "",

@@ -22,6 +22,7 @@ from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.query_parameters import (
     EMPTY_IS_NONE,
     LARGEST_PAGE,
+    LEGAL_NAMESPACE,
     KindFilter,
     ListAge,
     NamespaceOfDocuments,
@@ -72,7 +73,7 @@ def fit_waiting(
     service: ServiceOf,
     caller: Annotated[Caller, Depends(allowed("get", "jobs"))],
     namespace: Annotated[
-        str | None, Query(max_length=63, description="Only jobs of this namespace."), EMPTY_IS_NONE
+        str | None, Query(max_length=63, description="Only jobs of this namespace."), LEGAL_NAMESPACE, EMPTY_IS_NONE
     ] = None,
     kind: KindFilter = "",
     pool: PoolFilter = "",

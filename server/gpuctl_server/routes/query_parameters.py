@@ -11,7 +11,8 @@ from pydantic import AfterValidator
 
 from gpuctl.apply.plan.plan_options import Strategy
 from gpuctl.kube.selector_parsing import LabelSelector
-from gpuctl.language.display_text import visible
+from gpuctl.language.display_text import shorten, visible
+from gpuctl.language.names import is_dns_label
 from gpuctl.language.sentences import say
 from gpuctl.language.spelling import did_you_mean
 from gpuctl_server.http_problems import Problem
@@ -22,11 +23,19 @@ LARGEST_PAGE = 1000
 Item = TypeVar("Item")
 
 
+def _legal_namespace(text: str) -> str:
+    if text and not is_dns_label(text):
+        raise ValueError(say("`{namespace}` is not a legal namespace name", namespace=shorten(text)))
+    return text
+
+
 def _legal_selector(text: str) -> str:
     LabelSelector(text)
     return text
 
 
+LEGAL_NAMESPACE = AfterValidator(_legal_namespace)
+"""The value is a legal name of a namespace, or empty."""
 LEGAL_SELECTOR = AfterValidator(_legal_selector)
 """The value is a label selector, as in ``kubectl -l``."""
 EMPTY_IS_NONE = AfterValidator(lambda text: text or None)
@@ -79,14 +88,18 @@ KindFilter = Annotated[
     str, Query(max_length=253, description="Only jobs of this kind: training, inference, notebook or compute.")
 ]
 PoolFilter = Annotated[str, Query(max_length=253, description="Only jobs in this pool.")]
-NamespaceFilter = Annotated[str, Query(max_length=253, description="Only jobs in this namespace.")]
+NamespaceFilter = Annotated[str, Query(max_length=253, description="Only jobs in this namespace."), LEGAL_NAMESPACE]
 NamespaceOfJob = Annotated[
     str | None,
     Query(max_length=63, description="Namespace of the job; required if the name exists in several."),
+    LEGAL_NAMESPACE,
     EMPTY_IS_NONE,
 ]
 NamespaceOfDocuments = Annotated[
-    str | None, Query(max_length=63, description="Namespace of jobs whose documents do not have one."), EMPTY_IS_NONE
+    str | None,
+    Query(max_length=63, description="Namespace of jobs whose documents do not have one."),
+    LEGAL_NAMESPACE,
+    EMPTY_IS_NONE,
 ]
 Page = Annotated[int, Query(ge=1, le=2**31, description="Page number, from 1.")]
 PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="Items per page.")]

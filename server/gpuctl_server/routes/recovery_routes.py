@@ -12,7 +12,7 @@ from gpuctl_server import job_changes
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.routes.dependencies import ServiceOf, allowed, change_of, only_confirmed
-from gpuctl_server.routes.query_parameters import EMPTY_IS_NONE, Timeout
+from gpuctl_server.routes.query_parameters import EMPTY_IS_NONE, LEGAL_NAMESPACE, Timeout
 from gpuctl_server.routes.routers import api_router, write_router
 
 router = write_router()
@@ -20,6 +20,7 @@ previews = api_router()
 RecoveryNamespace = Annotated[
     str | None,
     Query(max_length=63, description="Only this namespace. Default: all that the caller may see."),
+    LEGAL_NAMESPACE,
     EMPTY_IS_NONE,
 ]
 

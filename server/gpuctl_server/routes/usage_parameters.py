@@ -11,7 +11,7 @@ from fastapi import Depends, Query
 from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.durations import DAY, HOUR
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.routes.query_parameters import LARGEST_PAGE, time_of
+from gpuctl_server.routes.query_parameters import LARGEST_PAGE, LEGAL_NAMESPACE, time_of
 from gpuctl_usage.answers.hourly_answers import HoursQuery
 from gpuctl_usage.answers.query_scope import Cursor, Paging
 from gpuctl_usage.answers.steps import StepUnit
@@ -32,7 +32,9 @@ Page = Annotated[
     int | None, Query(ge=1, le=2**31, description="Page number, from 1. Without it, the answer has no pages.")
 ]
 PageSize = Annotated[int | None, Query(ge=1, le=LARGEST_PAGE, description="Rows per page. Default: 20.")]
-Namespace = Annotated[str, Query(max_length=63, description="Namespace. Default: all visible namespaces.")]
+Namespace = Annotated[
+    str, Query(max_length=63, description="Namespace. Default: all visible namespaces."), LEGAL_NAMESPACE
+]
 Since = Annotated[
     str, Query(max_length=64, description="Start, inclusive, RFC 3339. Default: 24 hours before the end.")
 ]
