@@ -19,14 +19,12 @@ from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.api.error_meanings import meaning_of
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.frontend.diagnostics import Diagnostic
-from gpuctl.hints import Surface, set_request_surface
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.language.masking import masked, redact
 from gpuctl.language.sentences import Template, clauses, say
 from gpuctl.usecases.service.service_client import UNKNOWN_PATH
 from gpuctl_server.audit import AuditFailed
 from gpuctl_server.body_parsing import InvalidBody
-from gpuctl_server.console.sessions import SESSION
 from gpuctl_server.content_negotiation import REFUSAL, as_yaml, states_format, wants_refusal, wants_yaml
 from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.request_log import LOG, request_id
@@ -48,8 +46,6 @@ _WORDS = {
 
 _REFUSALS = frozenset({400, 403, 404, 409})
 """Statuses of requests that the service has understood and refuses, without a failure."""
-_COMMAND_LINE = "gpuctl/"
-"""Prefix of the `User-Agent` of the command line. For it, hints in answers are commands."""
 _USAGE = "/api/v1/gpu-aggregation/"
 """Prefix of the usage paths, whose answers and errors have a different form."""
 _KINDS = {
@@ -192,7 +188,6 @@ class Route(APIRoute):
         handle = super().get_route_handler()
 
         async def careful(request: Request) -> Response:
-            set_request_surface(_surface_of(request))
             response = await answered(request)
             return as_yaml(response) if wants_yaml(request) else response
 
@@ -216,13 +211,6 @@ class Route(APIRoute):
                 return told(problem_for(error, request.url.path))
 
         return careful
-
-
-def _surface_of(request: Request) -> Surface:
-    if SESSION in request.scope.get("state", {}):
-        return Surface.CONSOLE
-    is_command_line = request.headers.get("user-agent", "").startswith(_COMMAND_LINE)
-    return Surface.SERVICE_COMMAND_LINE if is_command_line else Surface.REST
 
 
 def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:

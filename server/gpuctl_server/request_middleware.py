@@ -1,4 +1,6 @@
-"""The middleware of all requests: id, language, limits on bodies and concurrency, log line and metrics."""
+"""The middleware of all requests: id, language, form of hints, limits on bodies and concurrency, log line and
+metrics.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gpuctl.hints import Surface, set_request_surface
 from gpuctl.language.sentences import Translation, say, set_translation
 from gpuctl.language.translation_files import chinese_sentences
 from gpuctl_server.access.tokens import digest_of
@@ -31,6 +34,8 @@ _BEGINNINGS = frozenset({"http.response.start", "websocket.accept", "websocket.h
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LONGEST = 500
+_COMMAND_LINE = "gpuctl/"
+"""Prefix of the `User-Agent` of the command line. For it, hints in answers are commands."""
 LOGIN = "/console/session"
 FOLLOWS = "follows"
 """Key that a streaming answer sets in the state of its scope before it begins."""
@@ -62,6 +67,7 @@ class RequestMiddleware:
         begun, status, taken = time.monotonic(), 0, 0.0
         translation = Translation(chinese_sentences()) if wants_chinese(request) else None
         set_translation(translation)
+        set_request_surface(_surface_of(request))
 
         async def sending(message: Message) -> None:
             nonlocal status, taken
@@ -199,6 +205,13 @@ class RequestMiddleware:
                 raise Problem(408, text) from None
             raise
         return bytes(found)
+
+
+def _surface_of(request: HTTPConnection) -> Surface:
+    if SESSION in request.scope.get("state", {}):
+        return Surface.CONSOLE
+    is_command_line = request.headers.get("user-agent", "").startswith(_COMMAND_LINE)
+    return Surface.SERVICE_COMMAND_LINE if is_command_line else Surface.REST
 
 
 def _reject_etag(request: HTTPConnection) -> None:

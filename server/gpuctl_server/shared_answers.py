@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
+from gpuctl.hints import surface
 from gpuctl.language.sentences import current_translation
 from gpuctl_server.access.caller import Caller, TokenCaller
 from gpuctl_usage.ttl_cache import TtlCache
@@ -34,8 +35,9 @@ class SharedAnswers:
     def find(self, caller: Caller, question: Hashable, max_age: float, compute: Callable[[], Any]) -> Any:
         """Return an answer whose computation began at most ``max_age`` seconds ago.
 
-        :param question: identifies what is computed, together with the rights and the language of the caller. Rights
-            that only the API server knows are not compared: the answer is computed for each of these callers.
+        :param question: identifies what is computed, together with the rights, the language and the surface of the
+            caller. Rights that only the API server knows are not compared: the answer is computed for each of these
+            callers.
         """
         if not max_age or not isinstance(caller, TokenCaller):
             return compute()
@@ -44,7 +46,7 @@ class SharedAnswers:
         def made() -> tuple[Any, bool]:
             return compute(), translation is not None and translation.is_used
 
-        key = (caller.rights, caller.home, translation is None, question)
+        key = (caller.rights, caller.home, translation is None, surface(), question)
         answer, is_translated = self._answers.get(key, made, max_age)
         if translation is not None and is_translated:
             translation.is_used = True

@@ -101,6 +101,20 @@ def test_description_follows_changes_and_deletion(served: Served, place: Place) 
     served.until_gone("/jobs/web", namespace=place.namespace)
 
 
+def test_hints_of_cached_answers_are_those_of_the_client(served: Served, place: Place) -> None:
+    """The command line and a client of the REST API get the same job, with a command or a request."""
+    place.apply(training("nightly", schedule="0 2 29 2 *"))
+    place.gpuctl("pause", "nightly")
+    request, command = "`POST /jobs/{jobId}/resume`", "`gpuctl resume`"
+    here = {"namespace": place.namespace}
+    served.until("/jobs/nightly", lambda value: value["phase"] == "paused", **here)
+    for path in ("/jobs", "/jobs/nightly"):
+        for agent, hint in 2 * (("python", request), ("gpuctl/0.1.0", command)):
+            answer = served.client().get(path, params=here, headers={"User-Agent": agent}).json()
+            (job,) = answer.get("items", [answer])
+            assert job["reason"] == f"{hint} continues its schedule", (path, agent)
+
+
 def test_id_takes_precedence_over_an_equal_name(served: Served, place: Place) -> None:
     """A name that looks like another job's id means the job with that id; invisible jobs do not exist for the user."""
     place.apply(compute("web"))

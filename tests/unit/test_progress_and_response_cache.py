@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpuctl.hints import RecoverHint, Surface, set_request_surface
 from gpuctl.language.sentences import Translation, say, set_translation
 from gpuctl_server.access.caller import TokenCaller
 from gpuctl_server.access.rights import Rights
@@ -129,3 +130,22 @@ def test_a_kept_answer_has_the_language_of_its_request() -> None:
         assert asked(None) == (b"English", "add nodes")
     finally:
         set_translation(None)
+
+
+def test_a_kept_answer_has_the_hints_of_its_request() -> None:
+    kept, answers = ResponseCache(), SharedAnswers()
+    caller = TokenCaller("anna", Rights("viewer"))
+
+    def asked(surface: Surface) -> tuple[bytes | None, str]:
+        set_request_surface(surface)
+        return kept.find("a", (1,)), answers.find(caller, "a", 60, lambda: f"{RecoverHint()}")
+
+    try:
+        assert asked(Surface.REST) == (None, "`POST /recoveries`")
+        kept.keep("a", (1,), b"REST")
+        assert asked(Surface.SERVICE_COMMAND_LINE) == (None, "`gpuctl recover`")
+        kept.keep("a", (1,), b"command line")
+        assert asked(Surface.REST) == (b"REST", "`POST /recoveries`")
+        assert asked(Surface.SERVICE_COMMAND_LINE) == (b"command line", "`gpuctl recover`")
+    finally:
+        set_request_surface(Surface.COMMAND_LINE)

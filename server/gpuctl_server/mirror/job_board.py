@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_
 
+from gpuctl.hints import Surface, surface
 from gpuctl.kube.connection import Connection
+from gpuctl.language.sentences import current_translation
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records, records
@@ -54,8 +56,12 @@ class ListedJob:
             return f"pod/{pods[0]['metadata']['name']}"
         return f"{identity.kind}/{identity.object_name}"
 
-    def translated_row(self, keys: Records) -> JobTableRow:
-        """Return the row with its reason in the language of the request: rows are computed in English."""
+    def row_for_request(self, keys: Records) -> JobTableRow:
+        """Return the row with its reason in the language and for the surface of the request: rows are computed in
+        English, for clients of the REST API.
+        """
+        if current_translation() is None and surface() is Surface.REST:
+            return self.row
         job = self.job
         status = job.status(keys) if job.workload is not None else pod_status(job.pods[-1])
         return self.row._replace(state=status)

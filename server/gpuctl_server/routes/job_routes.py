@@ -12,7 +12,6 @@ from starlette.responses import Response
 from gpuctl.api.job_detail_answers import JobDescription, JobMetrics, job_description
 from gpuctl.api.job_list_answers import JobPage, job_item
 from gpuctl.language.kinds import WORKLOADS
-from gpuctl.language.sentences import current_translation
 from gpuctl.reading.jobs.job_facts import read_facts
 from gpuctl.reading.jobs.job_rows import JobFilter, JobTableRow
 from gpuctl.reading.jobs.status import PHASES, WORDS, Status
@@ -78,7 +77,6 @@ async def list_of_jobs(
     if seen.namespaces == frozenset() and not namespace:
         await require_visible_namespace(service, caller)
     _check_filters(kind, status, (item.row for item in board.jobs if seen.takes(item)))
-    chinese = current_translation() is not None
     question = ("jobs", seen, kind, pool, status, namespace, name, sort, page, pageSize)
     version = service.cache_version()
     body = service.response_cache.find(question, version)
@@ -96,7 +94,7 @@ async def list_of_jobs(
         items = [
             job_item(
                 item.id,
-                item.translated_row(service.keys) if chinese else item.row,
+                item.row_for_request(service.keys),
                 service.progress.of(item),
                 gpu_type_of(service, item),
             )
