@@ -24,6 +24,7 @@ class Surface(Enum):
 _process = Surface.COMMAND_LINE
 _target_options = _kubectl_options = ""
 _request: ContextVar[Surface | None] = ContextVar("surface", default=None)
+_request_options: ContextVar[str] = ContextVar("options", default="")
 
 
 def surface() -> Surface:
@@ -37,9 +38,18 @@ def set_process_surface(value: Surface) -> None:
     _process = value
 
 
-def set_request_surface(value: Surface) -> None:
-    """Set the surface for the current context, such as a request's task and the threads it starts."""
+def set_request_surface(value: Surface, options: str = "") -> None:
+    """Set the surface for the current context, such as a request's task and the threads it starts.
+
+    :param options: the options with which the commands in its texts select the service.
+    """
     _request.set(value)
+    _request_options.set(options)
+
+
+def wording() -> tuple[Surface, str]:
+    """Return what the wording of hints depends on: the surface, and the options of the request's commands."""
+    return surface(), _request_options.get()
 
 
 def set_target_options(gpuctl: str, kubectl: str = "") -> None:
@@ -49,11 +59,11 @@ def set_target_options(gpuctl: str, kubectl: str = "") -> None:
 
 
 def command_line(*words: str, file: str = "") -> str:
-    """Return a gpuctl command in backquotes that acts on the cluster or service of this process.
+    """Return a gpuctl command in backquotes that acts on the cluster or service of this process, or of the request.
 
     :param file: file that receives the output.
     """
-    options = _target_options if surface() is Surface.COMMAND_LINE else ""
+    options = _target_options if surface() is Surface.COMMAND_LINE else _request_options.get()
     parts = ("gpuctl", *words, options, f"> {file}" if file else "")
     return f"`{' '.join(filter(None, parts))}`"
 

@@ -4,6 +4,7 @@ metrics.
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -15,8 +16,11 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpuctl.hints import Surface, set_request_surface
+from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.language.sentences import Translation, say, set_translation
 from gpuctl.language.translation_files import chinese_sentences
+from gpuctl.usecases.service.saved_logins import server_url
+from gpuctl.usecases.service.service_client import STATED_SERVER
 from gpuctl_server.access.tokens import digest_of
 from gpuctl_server.console.sessions import CSRF_HEADER, SESSION, Session, Sessions
 from gpuctl_server.content_negotiation import wants_chinese
@@ -67,7 +71,7 @@ class RequestMiddleware:
         begun, status, taken = time.monotonic(), 0, 0.0
         translation = Translation(chinese_sentences()) if wants_chinese(request) else None
         set_translation(translation)
-        set_request_surface(_surface_of(request))
+        _set_surface(request)
 
         async def sending(message: Message) -> None:
             nonlocal status, taken
@@ -207,11 +211,22 @@ class RequestMiddleware:
         return bytes(found)
 
 
-def _surface_of(request: HTTPConnection) -> Surface:
+def _set_surface(request: HTTPConnection) -> None:
+    """Set the surface of the response's texts, and the options of the commands in them."""
     if SESSION in request.scope.get("state", {}):
-        return Surface.CONSOLE
-    is_command_line = request.headers.get("user-agent", "").startswith(_COMMAND_LINE)
-    return Surface.SERVICE_COMMAND_LINE if is_command_line else Surface.REST
+        set_request_surface(Surface.CONSOLE)
+    elif request.headers.get("user-agent", "").startswith(_COMMAND_LINE):
+        set_request_surface(Surface.SERVICE_COMMAND_LINE, _server_option(request.headers.get(STATED_SERVER, "")))
+    else:
+        set_request_surface(Surface.REST)
+
+
+def _server_option(address: str) -> str:
+    """Return the option that selects the service by the address that the user gave; "" without a valid one."""
+    try:
+        return shlex.join([f"--server={server_url(address, plain=True)}"]) if len(address) <= _LONGEST else ""
+    except ConfigurationError:
+        return ""
 
 
 def _reject_etag(request: HTTPConnection) -> None:

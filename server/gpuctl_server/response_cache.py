@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from gpuctl.hints import surface
+from gpuctl.hints import wording
 from gpuctl.language.sentences import current_translation
 
 _MOST = 16 * 1024 * 1024
@@ -36,7 +36,7 @@ class ResponseCache:
     def find(self, question: Hashable, stamp: tuple[object, ...]) -> bytes | None:
         """Return the body for a request; None if it is unknown or outdated."""
         translation = current_translation()
-        key = translation is None, surface(), question
+        key = translation is None, wording(), question
         found = self._bodies.get(key)
         if found is None or found.stamp != stamp:
             return None
@@ -48,7 +48,7 @@ class ResponseCache:
     def keep(self, question: Hashable, stamp: tuple[object, ...], body: bytes) -> None:
         """Store the body for a request."""
         translation = current_translation()
-        key = translation is None, surface(), question
+        key = translation is None, wording(), question
         before = self._bodies.pop(key, None)
         self._size += len(body) - (len(before.body) if before is not None else 0)
         self._bodies[key] = _Kept(stamp, body, translation is not None and translation.is_used)

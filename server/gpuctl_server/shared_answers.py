@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
-from gpuctl.hints import surface
+from gpuctl.hints import wording
 from gpuctl.language.sentences import current_translation
 from gpuctl_server.access.caller import Caller, TokenCaller
 from gpuctl_usage.ttl_cache import TtlCache
@@ -46,7 +46,7 @@ class SharedAnswers:
         def made() -> tuple[Any, bool]:
             return compute(), translation is not None and translation.is_used
 
-        key = (caller.rights, caller.home, translation is None, surface(), question)
+        key = (caller.rights, caller.home, translation is None, wording(), question)
         answer, is_translated = self._answers.get(key, made, max_age)
         if translation is not None and is_translated:
             translation.is_used = True

@@ -48,6 +48,15 @@ def test_login_and_logout(remote: Remote) -> None:
     remote.typed("logout", code=2)
 
 
+def test_commands_in_hints_repeat_the_stated_server(remote: Remote) -> None:
+    """The service makes the hints: the command line sends it the address that the user gave."""
+    remote.login()
+    url, words = remote.served.url, ("delete", "job", "nope", "-n", remote.place.namespace, "--yes")
+    assert "`gpuctl get jobs` lists" in remote.typed(*words, code=1).err
+    assert f"`gpuctl get jobs --server={url}` lists" in remote.typed(*words, "--server", url, code=1).err
+    assert "`gpuctl get jobs` lists" in remote.typed(*words, code=1).err
+
+
 def test_rejected_token_is_not_saved(remote: Remote) -> None:
     said = remote.login(token="gpuctl_wrong", code=3)
     assert said.err == (

@@ -34,6 +34,7 @@ from gpuctl.kube.credentials import Credential, StaticCredential
 from gpuctl.kube.session import Session
 from gpuctl.kube.tls_settings import TlsSettings
 from gpuctl.kube.transport import ServerAccess, Transport
+from gpuctl_server.request_middleware import _server_option
 
 SOURCES = Path(__file__).parents[2] / "compiler" / "gpuctl"
 CHECKED_PACKAGES = ("apply", "acts", "reading", "usecases", "kube", "capacity")
@@ -127,12 +128,29 @@ def test_command_of_a_hint_acts_on_the_same_cluster(hint: Any, command: str, req
     try:
         main, file, name = command.strip("`").partition(" > ")
         assert f"{hint}" == f"`{main} --context=other{file}{name}`"
-        # A service does not know the options of its callers.
         set_request_surface(Surface.SERVICE_COMMAND_LINE)
         assert f"{hint}" == command
+        # The option that a caller of the service needs.
+        set_request_surface(Surface.SERVICE_COMMAND_LINE, "--server=https://gpu")
+        assert f"{hint}" == f"`{main} --server=https://gpu{file}{name}`"
     finally:
         set_target_options("")
         set_request_surface(Surface.COMMAND_LINE)
+
+
+@pytest.mark.parametrize(
+    ("address", "option"),
+    [
+        ("https://gpu.example.com/a", "--server=https://gpu.example.com/a"),
+        ("https://gpu/a'b", "'--server=https://gpu/a'\"'\"'b'"),
+        ("", ""),
+        ("https://user:secret@gpu", ""),
+        ("https://gpu/`x y`", ""),
+        ("https://gpu/" + 1000 * "a", ""),
+    ],
+)
+def test_service_names_itself_by_the_address_of_its_caller(address: str, option: str) -> None:
+    assert _server_option(address) == option
 
 
 def test_kubectl_command_acts_on_the_same_cluster() -> None:

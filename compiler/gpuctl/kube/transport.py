@@ -47,12 +47,15 @@ _AWAY = Template("the Kubernetes API server cannot be reached")
 
 
 class ServerAccess(NamedTuple):
-    """The address of an API server, its TLS settings, and the credentials for it."""
+    """The address of an API server, its TLS settings, and the credentials for it.
+
+    ``headers`` are sent with every request, such as those that impersonate a user.
+    """
 
     server: str
     trust: TlsSettings
     source: CredentialSource
-    impersonation: Headers
+    headers: Headers
     proxy: Proxy | None
     context: str
 
@@ -102,7 +105,7 @@ class Transport:
         impersonation headers. No state or socket is shared.
         """
         source = self._access.source if credential is None else StaticCredential(credential)
-        return Transport(self._access._replace(source=source, impersonation=impersonation))
+        return Transport(self._access._replace(source=source, headers=impersonation))
 
     def clock_ahead(self) -> float | None:
         """Return the seconds by which the API server's clock is ahead of the local one, from the newest response; None
@@ -276,7 +279,7 @@ class Transport:
         return connected
 
     def _headers(self, credential: Credential) -> Headers:
-        """Return the headers for authentication and impersonation."""
+        """Return the headers for authentication, and those of every request."""
         # Checked here because http.client would put the rejected value into its error message.
         if not credential.authorization.isprintable() or not credential.authorization.isascii():
             raise ConfigurationError(
@@ -286,7 +289,7 @@ class Transport:
                 say("check the user of the kubeconfig's context"),
             )
         authorization = (("Authorization", credential.authorization),) if credential.authorization else ()
-        return (*authorization, *self._access.impersonation)
+        return (*authorization, *self._access.headers)
 
     def _failure(self, error: Exception, within: float) -> ConnectionFailed:
         """Return the error for a request without a response. If it was sent, the server may have acted on it."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from gpuctl.cli.command_target import note_service, stated_server
+from gpuctl.cli.command_target import is_server_stated, note_service, stated_server
 from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.usecases.service.saved_logins import logins_file, read_logins, server_url
 from gpuctl.usecases.service.service_client import ServiceClient
@@ -36,7 +36,7 @@ def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:
         raise ConfigurationError(f"there is no token for {url}", f"`gpuctl login {url}` asks for one")
     server_url(server.url, plain=server.plain)
     note_service()
-    return ServiceClient(server)
+    return ServiceClient(server, is_stated=is_server_stated())
 
 
 def _has_logged_in() -> bool:

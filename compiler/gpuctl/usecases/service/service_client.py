@@ -23,6 +23,10 @@ from gpuctl.usecases.service.saved_logins import SavedLogin
 BASE = "/api/v1"
 UNKNOWN_PATH = "gpuctl-unknown-path"
 """Header of a 404 response for a path that the service does not have."""
+STATED_SERVER = "gpuctl-server"
+"""Header of a request with the address of the service, if the user gave it with ``--server``: the commands in the
+response need it, too.
+"""
 USAGE_NOT_CONFIGURED = "UsageNotConfigured"
 """Name of the error of a service that collects no usage."""
 RESPONSE_TIMEOUT = 330.0
@@ -75,12 +79,17 @@ class NeedsKubeconfig(ClusterError):
 class ServiceClient:
     """A client of the service, with a token."""
 
-    def __init__(self, server: SavedLogin) -> None:
-        """:raises ConfigurationError: the certificates to trust cannot be read."""
+    def __init__(self, server: SavedLogin, *, is_stated: bool = False) -> None:
+        """Initialize the client.
+
+        :param is_stated: the user gave the address with ``--server``.
+        :raises ConfigurationError: the certificates to trust cannot be read.
+        """
         self.url = server.url
         trust = TlsSettings(_authority(server.authority), "", True, server.authority)
         credential = Credential(bearer(server.token))
-        access = ServerAccess(server.url, trust, StaticCredential(credential), (), proxy_for(server.url, ""), "")
+        headers = ((STATED_SERVER, server.url),) if is_stated else ()
+        access = ServerAccess(server.url, trust, StaticCredential(credential), headers, proxy_for(server.url, ""), "")
         self._transport = Transport(access)
 
     def close(self) -> None:
