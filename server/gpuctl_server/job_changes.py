@@ -12,6 +12,7 @@ from gpuctl.api.recovery_answers import Recoveries
 from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.frontend.document_variant import Variant
+from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.workload import Workload
@@ -41,7 +42,7 @@ from gpuctl_server.plan_runs import LISTED_WITHIN, PlanRun, await_seen
 from gpuctl_server.service_context import Service
 from gpuctl_server.submissions import Submission, compile_documents
 
-_NAME_ONE = Template("name one of your namespaces with `?namespace=`")
+_NAME_ONE = Template("name one of your namespaces {how}")
 _DONE = {"replace": "replaced", "update": "updated", "create": "created"}
 
 
@@ -285,7 +286,7 @@ def find_unfinished(service: Service, caller: Caller, session: Session, namespac
     places = {journal.namespace for journal in found.outlook.journals}
     places |= {problem.namespace for problem in found.outlook.problems}
     if not all(map(caller.sees, places)):
-        raise forbidden(say(_NAME_ONE))
+        raise forbidden(say(_NAME_ONE, how=IN_NAMESPACE))
     return found
 
 
@@ -297,7 +298,7 @@ def _own_place(caller: Caller, namespace: str | None) -> str | None:
     if namespace is not None or caller.namespaces is None:
         return namespace
     if len(caller.namespaces) != 1:
-        raise forbidden(say(_NAME_ONE))
+        raise forbidden(say(_NAME_ONE, how=IN_NAMESPACE))
     return next(iter(caller.namespaces))
 
 

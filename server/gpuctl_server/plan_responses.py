@@ -6,6 +6,7 @@ from typing import Any
 
 from gpuctl.api.plan_answers import FAILED, PlanAnswer, answer_value
 from gpuctl.apply.plan.plan import Plan
+from gpuctl.hints import RecoverHint
 from gpuctl.language.masking import redact
 from gpuctl.language.sentences import Sentence, Template, clauses, say, verb_of
 from gpuctl.objects.ownership_metadata import Records
@@ -61,7 +62,7 @@ def require_all_done(plan: Plan) -> None:
     text = clauses(*(redact(step.error) for step in (*wrong, *left) if step.error))
     if plan.interrupted and not wrong:
         text = text or say("the service is shutting down; this was not started")
-    hint = say("`POST /recoveries` finishes the interrupted change") if plan.unfinished else None
+    hint = say("{command} finishes the interrupted change", command=RecoverHint()) if plan.unfinished else None
     raise Problem(
         503 if away else 409,
         text or say("not everything was done"),

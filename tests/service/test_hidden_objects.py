@@ -261,7 +261,10 @@ def test_recoveries_are_searched_only_in_own_namespaces(proxy: Proxy, proxied_se
         assert all(f"/namespaces/{OWN}/" in path for path in paths), paths
         proxy.reset()
         refused = proxied_service.call(method, "/recoveries", "twice", status=403)
-        assert refused["message"] == "name one of your namespaces with `?namespace=`"
+        assert refused["message"] == "name one of your namespaces with `namespace=NAMESPACE`"
+        command_line = {"User-Agent": "gpuctl/0.1.0"}
+        refused = proxied_service.call(method, "/recoveries", "twice", status=403, headers=command_line)
+        assert refused["message"] == "name one of your namespaces with -n NAMESPACE"
         assert proxy.count() == 0
 
 
