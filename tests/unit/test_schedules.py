@@ -11,15 +11,17 @@ from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.scheduled_run_plan import NotSchedulable, note_unfinished_runs, plan_run
 from gpuctl.capacity.fit.job_fit import fit
 from gpuctl.capacity.pods.demand import owns
+from gpuctl.hints import Surface, set_request_surface
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import key_of
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.scheduled_jobs import run_of, with_runs
 from gpuctl.objects.workload_state import pods_of_each
-from gpuctl.reading.jobs.job_objects import group_by_job
-from gpuctl.reading.jobs.job_rows import platform_keys, rows_of_jobs
+from gpuctl.reading.jobs.job_objects import Identity, Job, group_by_job
+from gpuctl.reading.jobs.job_rows import job_row, platform_keys, rows_of_jobs
 from gpuctl.reading.why.waiting_reasons import WaitingReasons
+from gpuctl_server.mirror.job_board import ListedJob
 from support.fit_objects import cluster, job, node
 
 Object = dict[str, Any]
@@ -170,3 +172,16 @@ def test_pods_of_a_job_with_a_longer_name_are_not_those_of_the_schedule() -> Non
     seen = {"namespace": "team", "labels": LABELS, "owner": {"kind": "Job", "name": "nightly-29384640"}}
     assert owns(cron_job(), seen)
     assert not owns(cron_job(), {**seen, "labels": {"app": "nightly-eval"}})
+
+
+def test_listed_next_run_is_not_one_that_has_passed() -> None:
+    """A run that the controller skips changes no object, so that the kept row would name it for ever."""
+    kept = Job(Identity("team", "nightly", "training"), cron_job(schedule="* * * * *"))
+    row = job_row(kept, NAMES)
+    row = row._replace(state=row.state._replace(reason="next run at 2020-01-01T00:00:00Z"))
+    set_request_surface(Surface.REST)
+    try:
+        reason = ListedJob("1", kept, row).row_for_request(KEYS).state.reason
+    finally:
+        set_request_surface(Surface.COMMAND_LINE)
+    assert reason.removeprefix("next run at ") > "2026"

@@ -15,7 +15,7 @@ from gpuctl.language.sentences import current_translation
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records, records
-from gpuctl.objects.scheduled_jobs import is_part_of_job
+from gpuctl.objects.scheduled_jobs import is_part_of_job, is_scheduled
 from gpuctl.reading.jobs.job_objects import (
     Identity,
     Job,
@@ -56,11 +56,17 @@ class ListedJob:
             return f"pod/{pods[0]['metadata']['name']}"
         return f"{identity.kind}/{identity.object_name}"
 
+    @property
+    def schedule(self) -> Object | None:
+        """The CronJob of a scheduled training. If a run is skipped, its time passes and no object changes."""
+        workload = self.job.workload
+        return workload if workload is not None and is_scheduled(workload) else None
+
     def row_for_request(self, keys: Records) -> JobTableRow:
-        """Return the row with its reason in the language and for the surface of the request: rows are computed in
-        English, for clients of the REST API.
+        """Return the row with its reason at this time, in the language and for the surface of the request: rows are
+        computed once, in English, for clients of the REST API.
         """
-        if current_translation() is None and surface() is Surface.REST:
+        if current_translation() is None and surface() is Surface.REST and self.schedule is None:
             return self.row
         job = self.job
         status = job.status(keys) if job.workload is not None else pod_status(job.pods[-1])

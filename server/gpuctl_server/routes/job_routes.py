@@ -14,6 +14,7 @@ from gpuctl.api.job_list_answers import JobPage, job_item
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.reading.jobs.job_facts import read_facts
 from gpuctl.reading.jobs.job_rows import JobFilter, JobTableRow
+from gpuctl.reading.jobs.schedule_status import run_times
 from gpuctl.reading.jobs.status import PHASES, WORDS, Status
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
@@ -130,7 +131,8 @@ async def description_of_job(
     question = ("job", item.id)
     # Everything else that the answer is made from. A change of any of it makes another stamp.
     gpu_type = gpu_type_of(service, item)
-    stamp = (item, service.mirror.changes_of("Service", "HorizontalPodAutoscaler"), metrics, gpu_type)
+    next_run = None if item.schedule is None else run_times(item.schedule).next
+    stamp = (item, service.mirror.changes_of("Service", "HorizontalPodAutoscaler"), metrics, gpu_type, next_run)
     body = service.response_cache.find(question, stamp)
     if body is None:
         body = await anyio.to_thread.run_sync(_described, service, item, metrics, gpu_type, limiter=service.reads)
