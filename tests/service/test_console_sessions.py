@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -130,7 +129,7 @@ def test_replicas_share_sessions(plane: ControlPlane, served: Served, tmp_path: 
 def new_entry(token: str) -> TokenEntry:
     """Return the entry of a token in another token file."""
     _, entry = new_token("admin", "admin")
-    return dataclasses.replace(entry, digest=digest_of(token))
+    return entry.model_copy(update={"digest": digest_of(token)})
 
 
 def test_cookie_needs_https_where_tls_ends_in_front_of_the_service(plane: ControlPlane, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -303,7 +302,7 @@ def test_idempotency_keys_belong_to_their_sender(plane: ControlPlane, tmp_path: 
 
 def _with_other_namespace(entry: TokenEntry) -> TokenEntry:
     """Return the token with another namespace if it is that of anna."""
-    return entry if entry.name != "anna" else replace(entry, namespaces=("keys-b",))
+    return entry if entry.name != "anna" else entry.model_copy(update={"namespaces": ("keys-b",)})
 
 
 def test_cluster_wide_counts_need_access_to_all_namespaces(proxied_service: Served) -> None:

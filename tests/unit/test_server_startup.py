@@ -6,8 +6,9 @@ import json
 import re
 import stat
 import sys
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from gpuctl.kube.configuration import connect
 from gpuctl_sdk import AsyncClient, Client
 from gpuctl_server import startup
 from gpuctl_server.__main__ import program
-from gpuctl_server.access.tokens import read_tokens
+from gpuctl_server.access.tokens import DamagedTokens, new_token, read_tokens, write_tokens
 from gpuctl_server.server_settings import ServerSettings
 from gpuctl_server.startup import CannotStart, main, prepare, serve
 from gpuctl_usage.layered_settings import SettingsProblem
@@ -153,3 +154,28 @@ def test_token_create_requires_limits_and_a_unique_name(
     assert limits() == [(None, None)]
     assert create("otto", "--all", "--add") == 0
     assert len(limits()) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"name": None}, "name: input should be a valid string"),
+        ({"sha256": "00"}, "sha256: string should match pattern '^[0-9a-f]{64}$'"),
+        ({"sha256": 64 * "0" + "\n"}, "sha256: string should match pattern '^[0-9a-f]{64}$'"),
+        ({"role": "king"}, "role: input should be 'admin', 'user', 'viewer' or 'metrics'"),
+        ({"namespaces": "team-a"}, "namespaces: input should be a valid array"),
+        ({"pools": ["a", 1]}, "pools.1: input should be a valid string"),
+        ({"expires": "tomorrow"}, "expires: input should be a time in RFC 3339"),
+    ],
+)
+def test_invalid_entry_of_a_token_file_is_named(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
+    path = tmp_path / "tokens.json"
+    _, entry = new_token("anna", "user", namespaces=["team-a"], lasts=timedelta(days=1))
+    write_tokens(path, [entry])
+    assert read_tokens(path) == [entry]
+    value = json.loads(path.read_text())
+    value["tokens"][0] |= change
+    path.write_text(json.dumps(value))
+    with pytest.raises(DamagedTokens) as found:
+        read_tokens(path)
+    assert str(found.value) == f"tokens[0] of {path} is invalid: {problem}"

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import os
-import re
 import secrets
 import stat
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
 from gpuctl.usecases.atomic_files import write_atomically
 from gpuctl_server.access.caller import TokenCaller
-from gpuctl_server.access.rights import ROLES, Rights, Role
+from gpuctl_server.access.rights import Rights, Role
 from gpuctl_server.request_log import LOG
 
 PREFIX = "gpuctl_"
 _BYTES = 32
 _LARGEST = 16 * 1024 * 1024
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 FIRST_NAME = "admin"
 """Name of the token that the first start of a service creates."""
 FIRST_LIFETIME = timedelta(days=90)
@@ -35,17 +34,26 @@ class DamagedTokens(ValueError):
     """The token file is invalid, or other users may read it; ``str()`` is a message for the user."""
 
 
-@dataclass(frozen=True)
-class TokenEntry:
+def _legal_time(text: str) -> str:
+    try:
+        parse_timestamp(text)
+    except ValueError:
+        raise DamagedTokens("input should be a time in RFC 3339") from None
+    return text
+
+
+class TokenEntry(BaseModel):
     """A stored token: ``digest`` is its SHA-256 in hexadecimal, ``expires`` is RFC 3339 in UTC or None."""
 
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
     name: str
-    digest: str
+    digest: str = Field(alias="sha256", pattern=r"^[0-9a-f]{64}$")
     role: Role
     namespaces: tuple[str, ...] | None = None
     pools: tuple[str, ...] | None = None
     created: str = ""
-    expires: str | None = None
+    expires: Annotated[str, AfterValidator(_legal_time)] | None = None
 
     def is_expired(self, now: datetime) -> bool:
         return self.expires is not None and parse_timestamp(self.expires) <= now
@@ -57,6 +65,12 @@ class TokenEntry:
         """
         rights = Rights(self.role, _set(self.namespaces), _set(self.pools), own)
         return TokenCaller(self.name, rights, self.namespaces[0] if self.namespaces else None)
+
+
+class _TokenFile(BaseModel):
+    """The content of a token file."""
+
+    tokens: list[TokenEntry]
 
 
 def new_token(
@@ -71,8 +85,15 @@ def new_token(
     token = PREFIX + secrets.token_urlsafe(_BYTES)
     now = datetime.now(timezone.utc)
     expires = None if lasts is None else format_timestamp(now + lasts)
-    entry = TokenEntry(name, digest_of(token), role, _tuple(namespaces), _tuple(pools), format_timestamp(now), expires)
-    return token, entry
+    return token, TokenEntry(
+        name=name,
+        digest=digest_of(token),
+        role=role,
+        namespaces=None if namespaces is None else tuple(namespaces),
+        pools=None if pools is None else tuple(pools),
+        created=format_timestamp(now),
+        expires=expires,
+    )
 
 
 def bearer(header: str) -> str:
@@ -93,16 +114,25 @@ def read_tokens(path: Path) -> list[TokenEntry]:
     :raises FileNotFoundError: the file does not exist.
     """
     # O_NONBLOCK: opening a pipe must not wait for its writer.
-    with open(path, encoding="utf-8", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         _require_private(path, os.fstat(file.fileno()))
         try:
-            value = json.loads(file.read())
-        except (ValueError, RecursionError) as error:
-            raise DamagedTokens(f"{path} is not valid JSON: {error}") from None
-    listed = value.get("tokens") if isinstance(value, dict) else None
-    if not isinstance(listed, list):
-        raise DamagedTokens(f"{path} has no list `tokens`")
-    return [_entry(item, f"tokens[{number}] of {path}") for number, item in enumerate(listed)]
+            return _TokenFile.model_validate_json(file.read()).tokens
+        except ValidationError as error:
+            raise DamagedTokens(_problem(path, error.errors()[0])) from None
+
+
+def _problem(path: Path, error: ErrorDetails) -> str:
+    """Return what is wrong with a token file, with the field of an invalid entry."""
+    text = str(error.get("ctx", {}).get("error") or error["msg"])
+    message = f"{text[:1].lower()}{text[1:]}"
+    _, *entry = error["loc"] or ("tokens",)
+    if error["type"] == "json_invalid":
+        return f"{path} is not valid JSON: {message}"
+    if not entry:
+        return f"{path} has no list `tokens`"
+    number, *field = entry
+    return f"tokens[{number}] of {path} is invalid: {'.'.join(map(str, field)) or 'the entry'}: {message}"
 
 
 def _require_private(path: Path, status: os.stat_result) -> None:
@@ -126,9 +156,9 @@ def _require_private(path: Path, status: os.stat_result) -> None:
 
 def write_tokens(path: Path, entries: Iterable[TokenEntry]) -> None:
     """Replace a token file. Only its owner can read the new one."""
-    value = {"tokens": [_value(entry) for entry in entries]}
+    text = _TokenFile(tokens=list(entries)).model_dump_json(by_alias=True, exclude_none=True, indent=1)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, json.dumps(value, indent=1) + "\n")
+    write_atomically(path, text + "\n")
 
 
 def create_first_token(path: Path) -> Path:
@@ -191,50 +221,6 @@ class ServiceTokenFile:
             if self.problem != str(error):
                 self.problem = str(error)
                 LOG.error("the token file cannot be read; the tokens read before stay valid: %s", error)
-
-
-def _entry(value: Any, where: str) -> TokenEntry:
-    try:
-        entry = TokenEntry(
-            str(value["name"]),
-            str(value["sha256"]),
-            value["role"],
-            _names(value.get("namespaces")),
-            _names(value.get("pools")),
-            str(value.get("created") or ""),
-            value.get("expires"),
-        )
-        entry.is_expired(datetime.now(timezone.utc))
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise DamagedTokens(f"{where} is invalid: it needs name, sha256 and role, and times in RFC 3339") from None
-    if entry.role not in ROLES or not _DIGEST.fullmatch(entry.digest):
-        raise DamagedTokens(f"{where} is invalid: its role must be one of {', '.join(ROLES)}, sha256 64 digits")
-    return entry
-
-
-def _value(entry: TokenEntry) -> dict[str, Any]:
-    value = {
-        "name": entry.name,
-        "sha256": entry.digest,
-        "role": entry.role,
-        "namespaces": entry.namespaces,
-        "pools": entry.pools,
-        "created": entry.created,
-        "expires": entry.expires,
-    }
-    return {key: item for key, item in value.items() if item is not None}
-
-
-def _names(value: Any) -> tuple[str, ...] | None:
-    if value is None:
-        return None
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise TypeError("not a list of names")
-    return tuple(value)
-
-
-def _tuple(values: Iterable[str] | None) -> tuple[str, ...] | None:
-    return None if values is None else tuple(values)
 
 
 def _set(values: Iterable[str] | None) -> frozenset[str] | None:
