@@ -651,3 +651,28 @@ def test_delete_removes_the_service_of_a_missing_job(place: Place, session: Sess
     place.gpuctl("delete", "job", "a", "--yes")
     assert not {name for name in place.names() if name.endswith("/a")}
     assert place.gpuctl("recover").err == "Nothing to recover.\n"
+
+
+def test_commands_for_a_missing_job_name_the_recovery(place: Place, session: Session) -> None:
+    """`gpuctl recover` would create the job; a user who may not read journals gets the answer for any missing job."""
+    place.apply(training("a", resources=SMALL))
+    job_id = place.gpuctl("get", "jobs", "--jobs", "--no-headers").out.split()[0]
+    leave_killed_apply(place, session, "a")
+    hint = f"  = an interrupted apply had deleted it: `gpuctl recover -n {place.namespace}` creates it again\n"
+    for arguments in (
+        ("why", "a"),
+        ("why", job_id),
+        ("describe", "job", "training/a"),
+        ("get", "job", "a"),
+        ("logs", "a"),
+        ("rerun", "--failed", "a"),
+        ("wait", "a", "--for", "done"),
+        ("delete", "job", "training/a", "--yes"),
+    ):
+        assert place.gpuctl(*arguments, code=None).err.endswith(hint), arguments
+    for missing in ("compute/a", "b", "pod/a"):
+        assert "interrupted" not in place.gpuctl("why", missing, code=1).err
+    place.kubectl("create", "rolebinding", "viewer", "--clusterrole=view", "--user=viewer")
+    assert "interrupted" not in place.gpuctl("why", "a", "--as", "viewer", code=1).err
+    place.gpuctl("recover", "--yes")
+    assert image_of(place, "a") == "v2"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -81,6 +81,21 @@ class RecoveryPlan:
     def created(self) -> frozenset[Key]:
         """Return the keys of the objects to create."""
         return frozenset(step.key for step in self.steps if step.action == "create")
+
+    def runs_in_progress(self, namespaces: Collection[str] | None = None) -> list[str]:
+        """Return a note for each namespace in which a run may still be working.
+
+        :param namespaces: only these.
+        """
+        return [
+            say(
+                "{holder} may be applying in {namespace} at this moment: then it does the recovery itself",
+                holder=who,
+                namespace=namespace,
+            )
+            for namespace, who in self.working.items()
+            if namespaces is None or namespace in namespaces
+        ]
 
 
 def plan_recovery(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from gpuctl.apply.plan.apply_request import SetOptions
@@ -15,8 +16,9 @@ from gpuctl.apply.run.recovery import Recovery
 from gpuctl.apply.run.recovery_plan import RecoveryExclusions, RecoveryPlan, is_untouched, plan_recovery
 from gpuctl.apply.state.live_state import read_objects
 from gpuctl.hints import JobHint, RecoverHint
+from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import WORKLOADS, Key, Object, forms_of, labels_of
 from gpuctl.objects.ownership_metadata import PART_OF, Records
 from gpuctl.objects.recreated_objects import carried_over
@@ -112,14 +114,7 @@ class UnfinishedRuns:
         plan.recovery = self.recovery_plan.steps
         if not plan.recovery:
             plan.notes.append(say("an interrupted run left its journal, which is removed"))
-        for namespace, who in self.recovery_plan.working.items():
-            plan.notes.append(
-                say(
-                    "{holder} may be applying in {namespace} at this moment: then it does the recovery itself",
-                    holder=who,
-                    namespace=namespace,
-                )
-            )
+        plan.notes += self.recovery_plan.runs_in_progress()
         for problem in self.recovery_plan.problems:
             text = problem.message + (f"; {problem.hint}" if problem.hint else "")
             plan.errors.append(text)
@@ -149,6 +144,27 @@ class UnfinishedRuns:
             for entry in entries
             if not is_untouched(entry, live.get(entry.key))
         ]
+
+
+def recovery_of_job(
+    session: Session, keys: Records, namespace: str | None, means: Callable[[JournalEntry], bool]
+) -> str | None:
+    """Return that a killed run had deleted a job, and the command that creates it; None if no journal names the job.
+
+    Journals that the user may not read are skipped.
+
+    :param namespace: where to search; None for all namespaces that the user may read.
+    :param means: return True for the entry of the job.
+    """
+    with contextlib.suppress(ClusterError):
+        found = plan_recovery(session, keys, recovery.find_journals(session, keys, namespace))
+        entries = (entry for item in found.journals for entry in item.entries if entry.successor in found.created)
+        where = {entry.key.namespace for entry in entries if means(entry) and session.shows(entry.old)}
+        if where:
+            commands = " and ".join(str(RecoverHint(name)) for name in sorted(where))
+            text = say("an interrupted apply had deleted it: {commands} creates it again", commands=commands)
+            return clauses(text, *found.runs_in_progress(where))
+    return None
 
 
 def pruned_entries(pending: UnfinishedRuns, plan: Plan, pruned: SetOptions) -> dict[Key, str]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs, missing_job
+from gpuctl.apply.run.journal_entries import JournalEntry
+from gpuctl.apply.run.unfinished_runs import recovery_of_job
 from gpuctl.hints import IN_NAMESPACE, kubectl_line
 from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
@@ -20,6 +23,7 @@ from gpuctl.reading.jobs.job_objects import (
     add_prerequisites,
     add_refusals,
     group_by_job,
+    id_of_uid,
     identity_of,
     is_generation,
     job_id,
@@ -72,7 +76,19 @@ def _by_pod_or_object(scope: Scope, prefix: str, name: str, keys: Records) -> tu
     if job is not None:
         return _completed(scope, job, keys), None
     names = {labels_of(obj).get("app") or obj["metadata"]["name"] for obj in mains}
-    raise job_not_found(name, scope.searched, names, scope.elsewhere)
+    absent = job_not_found(name, scope.searched, names, scope.elsewhere)
+    if prefix != "pod":
+        is_meant = partial(_is_meant, prefix=prefix, name=name, keys=keys)
+        absent.hint = recovery_of_job(scope.session, keys, scope.searched, is_meant) or absent.hint
+    raise absent
+
+
+def _is_meant(entry: JournalEntry, prefix: str, name: str, keys: Records) -> bool:
+    """Return True if an entry of a journal is the job that a name or id means."""
+    identity = identity_of(entry.new or entry.old, keys) if entry.key.kind in WORKLOADS else None
+    if identity is None or prefix not in ("", "job", identity.kind):
+        return False
+    return name in (identity.name, identity.object_name, id_of_uid(identity, entry.uid))
 
 
 def _completed(scope: Scope, job: Job, keys: Records) -> Job:
