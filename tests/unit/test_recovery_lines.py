@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
+from gpuctl.api.recovery_answers import recoveries
+from gpuctl.apply.run.recovery import Recovery, RecoveryOutcome
+from gpuctl.apply.run.recovery_plan import RecoveryPlan
 from gpuctl.cli.output.plan_lines import fallback_text
-from gpuctl.objects.api_resources import Object, key_of
+from gpuctl.cli.output.recovery_lines import show_recovery
+from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import Key, Object, key_of
+from gpuctl.objects.ownership_metadata import records
 
 METADATA = {"name": "train", "namespace": "ml"}
 
@@ -21,3 +29,16 @@ def test_field_order_is_not_a_difference() -> None:
     lines = "".join(fallback_text(key_of(new), new, old)).splitlines()
     changed = [line.replace(" ", "") for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
     assert sorted(changed) == ["+completions:2", "+image:train:1", "-image:train:2"]
+
+
+def test_line_of_a_failed_object_says_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    results = [
+        RecoveryOutcome(Key("Job", "ml", "a"), "new", "the new object was created"),
+        RecoveryOutcome(Key("Job", "ml", "b"), "failed", "quota exceeded"),
+    ]
+    answer = recoveries(RecoveryPlan(), Recovery(results), [], records(Settings()))
+    show_recovery(answer, dry_run=False, as_json=False)
+    assert capsys.readouterr().out.splitlines() == [
+        "job.batch/a in ml: the new object was created",
+        "job.batch/b in ml: failed: quota exceeded",
+    ]

@@ -34,7 +34,8 @@ def show_recovery(found: Recoveries, *, dry_run: bool, as_json: bool) -> None:
         show_planned_recovery(found)
     else:
         for item in found.recovered:
-            click.echo(f"{Key(item.kind, item.namespace, item.name)}: {item.message}")
+            failed = "failed: " if item.outcome == "failed" else ""
+            click.echo(f"{Key(item.kind, item.namespace, item.name)}: {failed}{item.message}")
     for namespace, who in found.working.items():
         if dry_run:
             click.echo(f"note: {who} may still be applying in {namespace}", err=True)
