@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, cast
 
 import pytest
 
 from gpuctl.apply.plan.plan import NoSuchJob
+from gpuctl.kube.scope import Scope
+from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
+from gpuctl.objects.api_resources import WORKLOADS, Resource
 from gpuctl.objects.ownership_metadata import records
-from gpuctl.reading.jobs.job_lookup import workload_of
+from gpuctl.reading.jobs.job_lookup import find_each, workload_of
 from gpuctl.reading.jobs.job_objects import Identity, Job, group_by_job, job_id, newest_generation
 from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.reading.jobs.status import Status
@@ -120,3 +124,45 @@ def test_job_is_shown_once_its_main_object_is_seen() -> None:
     boards = [Board(ids={"train-1": (ListedJob("train-1", Job(identity, main, pods), row),)}) for main in (None, main)]
     assert [board.shows("train-1") for board in boards] == [False, True]
     assert not boards[1].shows("train-2")
+
+
+class Lists:
+    """A session that lists the objects that a selector names, and counts the lists."""
+
+    namespace = "n"
+
+    def __init__(self, objects: list[dict[str, Any]]) -> None:
+        self.objects = objects
+        self.number = 0
+
+    def list_objects(
+        self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = ""
+    ) -> tuple[list[dict[str, Any]], str]:
+        self.number += 1
+        named = re.findall(r"[\w-]+", labels.partition("app")[2])
+        found = [
+            obj for obj in self.objects if obj["kind"] == resource.kind and obj["metadata"]["labels"]["app"] in named
+        ]
+        return found, "1"
+
+    def each(self, task: Any, items: Any) -> list[Any]:
+        return [task(item) for item in items]
+
+
+def test_jobs_of_many_names_are_listed_once() -> None:
+    keys = records(Settings())
+
+    def main(app: str, name: str = "") -> dict[str, Any]:
+        labels = {"app": app, keys.job_type: "training"}
+        return {
+            "kind": "Job",
+            "metadata": {"name": name or app, "namespace": "n", "uid": name or app, "labels": labels},
+        }
+
+    session = Lists([main(f"train-{number}") for number in range(40)] + [main("sft", "sft-abcdef")])
+    first = group_by_job([main("train-0")], [], keys)[0]
+    texts = [f"train-{number}" for number in range(1, 40)] + [job_id(first), "training/train-1", "sft-abcdef"]
+    found = find_each(Scope(cast(Session, session), "n"), texts, keys)
+    names = [job.identity.object_name for job in found]
+    assert names == [f"train-{number}" for number in (*range(1, 40), 0, 1)] + ["sft-abcdef"]
+    assert session.number == len(WORKLOADS) + 1

@@ -9,6 +9,7 @@ import pytest
 
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
+from gpuctl.reading.jobs import wait_until
 from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.jobs.wait_until import _Wait, _Waited
 from gpuctl.reading.why import cause_summary
@@ -84,3 +85,25 @@ def test_late_jobs_that_wait_are_explained_together_and_few_others_alone(monkeyp
     assert [found[job.identity] for job in together] == ["no room"] * 30
     assert alone == jobs[30:50]
     assert len(found) == 50
+
+
+def test_few_of_the_jobs_that_have_failed_at_once_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}
+    explained: list[Job] = []
+
+    def cause(scope: object, job: Job, *_: object) -> str:
+        explained.append(job)
+        return "crashes"
+
+    monkeypatch.setattr(wait_until, "cause_of", cause)
+    waited = []
+    for number in range(30):
+        metadata = {"name": f"train-{number}", "namespace": "n", "uid": str(number)}
+        main = {"kind": "Job", "metadata": metadata, "spec": {"template": {"spec": {}}}, "status": failed}
+        job = Job(Identity("n", metadata["name"], "training"), main)
+        waited.append(_Waited(metadata["name"], job, str(number), has_app=True))
+    scope: Any = None
+    found = list(_Wait(scope, waited, "done", records(Settings()), Settings(), None, None)._decided())
+    assert [result.cause for result in found] == ["crashes"] * 20 + [""] * 10
+    assert found[-1].message == "training/train-29 failed: BackoffLimitExceeded"
+    assert len(explained) == 20

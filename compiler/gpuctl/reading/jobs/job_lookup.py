@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs, missing_job
@@ -49,16 +49,44 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
     :raises JobNotFound: no job or pod has the name.
     :raises NoSuchJob: the name is ambiguous, or the job has another kind.
     """
+    job, pod = find_among(scope, jobs_with_names(scope, [text], keys), text, keys)
+    if pod is None:
+        add_refusals(scope, [job])
+        add_prerequisites(scope, [job], keys)
+    return job, pod
+
+
+def find_among(scope: Scope, known: Iterable[Job], text: str, keys: Records) -> tuple[Job, str | None]:
+    """Return what :func:`find_job` returns, without refusals and prerequisites of the job.
+
+    :param known: result of :func:`jobs_with_names` for this text and others.
+    """
     prefix, name = split_prefix(text)
     if prefix != "pod":
-        job = select_job(scope, _named(scope, name, keys), prefix, name)
+        job = select_job(scope, _meant(known, name), prefix, name)
         if job is not None:
-            return _completed(scope, job, keys), None
+            return job, None
     return _by_pod_or_object(scope, prefix, name, keys)
 
 
+def find_each(scope: Scope, texts: Sequence[str], keys: Records) -> list[Job]:
+    """Return the job of each text, as :func:`find_job` without refusals and prerequisites; the jobs are listed once.
+
+    :raises NoSuchJob: see :func:`find_job`.
+    """
+    known = jobs_with_names(scope, texts, keys)
+    return [find_among(scope, known, text, keys)[0] for text in texts]
+
+
+def jobs_with_names(scope: Scope, texts: Iterable[str], keys: Records) -> list[Job]:
+    """Return all jobs that the texts may mean as names, ids or names with a hash, one for each generation."""
+    names = (text.rpartition("/")[2] for text in texts)
+    apps = (app for name in names for app in (name, name_in_id(name), job_of_hashed_name(name)) if app)
+    return _of_jobs(scope, dict.fromkeys(apps), keys)
+
+
 def _by_pod_or_object(scope: Scope, prefix: str, name: str, keys: Records) -> tuple[Job, str | None]:
-    """Return what :func:`find_job` returns for a name that no job has by its labels."""
+    """Return what :func:`find_among` returns for a name that no job has by its labels."""
     if prefix in ("", "pod"):
         named = scope.all("Pod", fields=f"metadata.name={name}") if is_dns_subdomain(name) else []
         pods = [pod for pod in named if identity_of(pod, keys)]
@@ -66,7 +94,7 @@ def _by_pod_or_object(scope: Scope, prefix: str, name: str, keys: Records) -> tu
             raise several_pods(name, [pod["metadata"]["namespace"] for pod in pods])
         if pods:
             identity = identity_of(pods[0], keys)
-            jobs = _of_job(scope, identity.name if identity else name, keys)
+            jobs = _of_jobs(scope, [identity.name if identity else name], keys)
             jobs = [job for job in jobs if job.identity == identity]
             # No job is found if the pod has no label `app` (a pod made by hand), or if the job has just been deleted.
             return (jobs or group_by_job([], pods, keys))[0], name
@@ -74,7 +102,7 @@ def _by_pod_or_object(scope: Scope, prefix: str, name: str, keys: Records) -> tu
     found = _by_object_name(scope, mains, name, keys) if prefix != "pod" else []
     job = select_job(scope, found, prefix, name)
     if job is not None:
-        return _completed(scope, job, keys), None
+        return job, None
     names = {labels_of(obj).get("app") or obj["metadata"]["name"] for obj in mains}
     absent = job_not_found(name, scope.searched, names, scope.elsewhere)
     if prefix != "pod":
@@ -89,12 +117,6 @@ def _is_meant(entry: JournalEntry, prefix: str, name: str, keys: Records) -> boo
     if identity is None or prefix not in ("", "job", identity.kind):
         return False
     return name in (identity.name, identity.object_name, id_of_uid(identity, entry.uid))
-
-
-def _completed(scope: Scope, job: Job, keys: Records) -> Job:
-    add_refusals(scope, [job])
-    add_prerequisites(scope, [job], keys)
-    return job
 
 
 def _by_object_name(scope: Scope, mains: Iterable[Object], name: str, keys: Records) -> list[Job]:
@@ -178,7 +200,7 @@ def name_of_id(scope: Scope, text: str, keys: Records) -> str:
     """
     if "/" in text or name_in_id(text) is None:
         return text
-    found = _named(scope, text, keys)
+    found = _meant(jobs_with_names(scope, [text], keys), text)
     _refuse_two_meanings(found, text)
     meant = {job.identity.title for job in found if job.identity.name != text}
     return meant.pop() if len(meant) == 1 else text
@@ -199,11 +221,14 @@ def find_jobs(scope: Scope, names: Iterable[str], keys: Records, selector: str =
     words = {job.identity: _words(job) for job in known}
     jobs = {job.identity: job for job in known if not words[job.identity].isdisjoint(texts)}
     there = {word for identity in jobs for word in words[identity]}
-    for text in texts:
-        if text not in there:
-            is_whole = "/" in text or job_of_hashed_name(text) is not None
-            job, _ = find_job(scope, text, keys) if is_whole else _by_pod_or_object(scope, "", text, keys)
-            jobs.setdefault(job.identity, job)
+    others = [text for text in texts if text not in there]
+    whole = [text for text in others if "/" in text or job_of_hashed_name(text) is not None]
+    found = find_each(scope, whole, keys)
+    found += [_by_pod_or_object(scope, "", text, keys)[0] for text in others if text not in whole]
+    add_refusals(scope, found)
+    add_prerequisites(scope, found, keys)
+    for job in found:
+        jobs.setdefault(job.identity, job)
     return [jobs[identity] for identity in sorted(jobs)]
 
 
@@ -316,20 +341,13 @@ def ambiguous_text(text: str, named: tuple[str, str, str], meant: tuple[str, str
     )
 
 
-def _named(scope: Scope, name: str, keys: Records) -> list[Job]:
+def _meant(known: Iterable[Job], name: str) -> list[Job]:
     """Return all jobs with a name or id, in all namespaces. A name with a hash means one generation."""
-    names = [name, *filter(None, [name_in_id(name)])]
-    known = _of_jobs(scope, names, keys)
-    found = [job for job in known if job.identity.name == name or job_id(job) == name]
-    job = job_of_hashed_name(name)
-    if found or job is None:
+    known = list(known)
+    found = [job for job in known if name in (job.identity.name, job_id(job))]
+    if found or job_of_hashed_name(name) is None:
         return found
-    return [generation for generation in _of_job(scope, job, keys) if generation.identity.generation == name]
-
-
-def _of_job(scope: Scope, name: str, keys: Records) -> list[Job]:
-    """Return all jobs with a name, one for each generation."""
-    return _of_jobs(scope, [name], keys)
+    return [job for job in known if job.identity.generation == name]
 
 
 def _of_jobs(scope: Scope, names: Iterable[str], keys: Records) -> list[Job]:

@@ -19,7 +19,7 @@ from gpuctl.objects.prerequisites import Prerequisite, is_waiting
 from gpuctl.objects.scheduled_jobs import is_part_of_job
 from gpuctl.objects.workload_start import has_started, is_up
 from gpuctl.objects.workload_state import end_state, has_ended, other_controller
-from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job
+from gpuctl.reading.jobs.job_lookup import JobNotFound, find_among, jobs_with_names
 from gpuctl.reading.jobs.job_objects import (
     Identity,
     Job,
@@ -31,7 +31,7 @@ from gpuctl.reading.jobs.job_objects import (
     newest_generation,
 )
 from gpuctl.reading.jobs.status import DEPENDENCY_FAILED, Status, is_ready, pod_status
-from gpuctl.reading.why.cause_summary import cause_of, causes_of
+from gpuctl.reading.why.cause_summary import MOST_ALONE, cause_of, causes_of
 
 CONDITIONS = ("running", "ready", "done", "deleted")
 STARTED = "started"
@@ -172,9 +172,10 @@ def wait_for(
     with contextlib.nullcontext() if timeout is None else scope.session.within(timeout):
         deadline = time.monotonic() + timeout if timeout is not None else None
         waited: dict[Identity, WaitedJob] = {}
+        known = jobs_with_names(scope, names, keys)
         for name in dict.fromkeys(names):
             try:
-                job, _ = find_job(scope, name, keys)
+                job, _ = find_among(scope, known, name, keys)
             except JobNotFound:
                 if condition != "deleted":
                     raise
@@ -276,6 +277,8 @@ class _Wait:
     def _decided(self) -> Iterator[WaitResult]:
         """Yield the results of jobs that need no further waiting, and remove them."""
         late = self._deadline is not None and time.monotonic() > self._deadline
+        # Of the jobs that have failed by now, only the first are explained.
+        self._explained = iter(range(MOST_ALONE))
         for identity, item in list(self._waiting.items()):
             outcome = self._gone(item) if item.job.workload is None else self._there(item, item.job.workload)
             if outcome is not None:
@@ -357,7 +360,8 @@ class _Wait:
             workload = item.job.runs[-1]
         ended = end_state(workload)
         if ended == "failed":
-            cause = cause_of(self._scope, item.job, self._keys, self._settings)
+            is_explained = next(self._explained, None) is not None
+            cause = cause_of(self._scope, item.job, self._keys, self._settings) if is_explained else ""
             text = say("{job} failed: {reason}", job=title, reason=cause or status.reason or status.word)
             return self._outcome(item, "failed", text, status, cause)
         if condition == "done" and workload["kind"] in SERVICES:

@@ -14,7 +14,7 @@ from gpuctl.reading.why.explanation import why
 from gpuctl.reading.why.finding import Finding
 from gpuctl.reading.why.waiting_reasons import WaitingReasons
 
-_MOST_ALONE = 20
+MOST_ALONE = 20
 """Maximum number of jobs that are explained one by one: each needs lists and logs of its own."""
 
 # Causes that add nothing to "failed", or that do not mean a failure.
@@ -40,7 +40,7 @@ def causes_of(scope: Scope, jobs: Sequence[Job], keys: Records, settings: Settin
     """Return the causes of several jobs, "" for an unknown one.
 
     Jobs that wait are explained together: each alone would read all nodes and pods. Of the others only the first
-    :data:`_MOST_ALONE` are explained.
+    :data:`MOST_ALONE` are explained.
     """
     found: dict[Identity, str] = {}
     for namespace in {job.identity.namespace for job in jobs}:
@@ -50,4 +50,4 @@ def causes_of(scope: Scope, jobs: Sequence[Job], keys: Records, settings: Settin
                 reasons = WaitingReasons(Scope(scope.session, namespace), keys, settings).of(here)
                 found |= {identity: reason.summary for identity, reason in reasons.items()}
     alone = [job for job in jobs if job.identity not in found]
-    return found | {job.identity: cause_of(scope, job, keys, settings) for job in alone[:_MOST_ALONE]}
+    return found | {job.identity: cause_of(scope, job, keys, settings) for job in alone[:MOST_ALONE]}

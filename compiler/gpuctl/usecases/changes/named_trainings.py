@@ -19,7 +19,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.objects.queueing import queue_of
-from gpuctl.reading.jobs.job_lookup import find_job, workload_of
+from gpuctl.reading.jobs.job_lookup import find_each, workload_of
 from gpuctl.reading.jobs.job_objects import Job
 
 
@@ -87,7 +87,7 @@ def change_trainings(
     """
     keys, plan = records(settings), Plan()
     with session.within(run.timeout):
-        jobs = [find_job(Scope(session, namespace), name, keys)[0] for name in names]
+        jobs = find_each(Scope(session, namespace), names, keys)
         for job in {job.identity: job for job in jobs}.values():
             found = change.plan_of(session, keys, job)
             plan.steps += found.steps

@@ -20,7 +20,7 @@ from gpuctl.objects.api_resources import Object, key_of
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.queueing import queue_of
 from gpuctl.objects.scheduled_jobs import is_scheduled
-from gpuctl.reading.jobs.job_lookup import find_job, workload_of
+from gpuctl.reading.jobs.job_lookup import find_each, workload_of
 from gpuctl.reading.jobs.job_objects import Job
 
 
@@ -31,14 +31,12 @@ class PausedJob(NamedTuple):
     result: PauseResult
 
 
-def jobs_named(scope: Scope, names: Iterable[str], settings: Settings) -> list[Job]:
+def jobs_named(scope: Scope, names: Sequence[str], settings: Settings) -> list[Job]:
     """Return the jobs with these names, each once.
 
     :raises NoSuchJob: a name has no job, or several.
     """
-    keys = records(settings)
-    jobs = [find_job(scope, name, keys)[0] for name in names]
-    return list({job.identity: job for job in jobs}.values())
+    return list({job.identity: job for job in find_each(scope, names, records(settings))}.values())
 
 
 def pause_jobs(
