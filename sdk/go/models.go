@@ -833,7 +833,8 @@ type JobSchedule struct {
 	Timezone *string `json:"timezone"`
 	// Time of the last scheduled run.
 	LastRunAt *string `json:"lastRunAt"`
-	// Time of the next run; null if the schedule is suspended, or the time zone is unknown here.
+	// Time of the next run; null if the schedule is suspended or never runs, or its cron expression or time zone is unknown
+	// here.
 	NextRunAt *string        `json:"nextRunAt"`
 	Runs      []ScheduledRun `json:"runs"`
 }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -13,6 +14,7 @@ from gpuctl.capacity.fit.job_fit import fit
 from gpuctl.capacity.pods.demand import owns
 from gpuctl.hints import Surface, set_request_surface
 from gpuctl.kube.scope import Scope
+from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import key_of
 from gpuctl.objects.ownership_metadata import records
@@ -20,6 +22,9 @@ from gpuctl.objects.scheduled_jobs import run_of, with_runs
 from gpuctl.objects.workload_state import pods_of_each
 from gpuctl.reading.jobs.job_objects import Identity, Job, group_by_job
 from gpuctl.reading.jobs.job_rows import job_row, platform_keys, rows_of_jobs
+from gpuctl.reading.jobs.status import Status
+from gpuctl.reading.why.evidence import Evidence, gather
+from gpuctl.reading.why.stopped_jobs import scheduled
 from gpuctl.reading.why.waiting_reasons import WaitingReasons
 from gpuctl_server.mirror.job_board import ListedJob
 from support.fit_objects import cluster, job, node
@@ -29,6 +34,8 @@ Object = dict[str, Any]
 KEYS = records(Settings())
 NAMES = platform_keys(Settings(), KEYS)
 LABELS = {"app": "nightly", "runwhere.ai/job-type": "training"}
+IN_TOKYO = "TZ=Asia/Tokyo 0 2 * * *"
+UNKNOWN = "when it runs next is unknown"
 
 
 def cron_job(**more: Any) -> Object:
@@ -76,6 +83,65 @@ def test_unfinished_run_has_the_rows_of_its_pods() -> None:
 def test_status_names_the_last_run() -> None:
     (found,) = group_by_job([cron_job(), run("nightly-1", "Failed")], [], KEYS)
     assert found.status(KEYS).reason == "next run at 2028-02-29T02:00:00Z; run nightly-1 failed: Because"
+
+
+@pytest.mark.parametrize(
+    ("spec", "message", "fix"),
+    [
+        (
+            {"schedule": "0 0 31 2 *"},
+            "it never runs: no day matches the schedule `0 0 31 2 *`",
+            "correct the day of month, or the month",
+        ),
+        (
+            {"schedule": IN_TOKYO},
+            f"{UNKNOWN}: gpuctl does not read the schedule `{IN_TOKYO}`: a cron expression contains no time zone",
+            'write `cron: "0 2 * * *"` and `timezone: Asia/Tokyo`',
+        ),
+        (
+            {"timeZone": "Mars/Base"},
+            f"{UNKNOWN}: this machine does not know the time zone Mars/Base",
+            None,
+        ),
+    ],
+)
+def test_schedule_whose_next_run_never_comes_or_is_unknown_is_not_called_well(
+    spec: Object, message: str, fix: str | None
+) -> None:
+    (found,) = group_by_job([cron_job(**spec)], [], KEYS)
+    assert found.status(KEYS).reason == message
+    finding = scheduled(Evidence(found, KEYS, Settings(), datetime.now(timezone.utc)))
+    assert finding is not None
+    assert (finding.cause, finding.message, finding.fix) == ("scheduled", message, fix)
+
+
+def test_suspended_schedule_is_named_beside_its_unfinished_run() -> None:
+    for marks, reason in (
+        ({}, "run nightly-1; spec.suspend is set, not by `gpuctl pause`"),
+        ({KEYS.paused: "true"}, "run nightly-1; `gpuctl resume` continues its schedule"),
+    ):
+        main = cron_job(suspend=True)
+        main["metadata"]["annotations"] = marks
+        (found,) = group_by_job([main, run("nightly-1")], [pod("p", "nightly-1")], KEYS)
+        assert found.status(KEYS) == Status("Running", "running", reason)
+
+
+def test_unfinished_run_is_explained_beside_a_later_one_that_has_finished() -> None:
+    """Runs that may meet end in any order; the schedule is paused, so that only the run is left to explain."""
+    main = cron_job(suspend=True)
+    main["metadata"]["annotations"] = {KEYS.paused: "true"}
+    runs = [run("nightly-1"), run("nightly-2", "Complete", created="2026-11-28T02:00:00Z")]
+    (found,) = group_by_job([main, *runs], [pod("p", "nightly-1")], KEYS)
+    session = SimpleNamespace(
+        namespace="team",
+        server_time=lambda: 1.0,
+        list_objects=lambda *_, **__: ([], "1"),
+        each=lambda task, items: list(map(task, items)),
+        get=lambda key: None,
+    )
+    evidence = gather(Scope(cast(Session, session), "team"), found, KEYS, Settings())
+    assert evidence.job.workload == runs[0]
+    assert [one["metadata"]["name"] for one in evidence.job.pods] == ["p"]
 
 
 class ListedEvents(Scope):

@@ -90,7 +90,8 @@ class JobSchedule(SharedModel):
     )
     next_run_at: str | None = Field(
         None,
-        description="Time of the next run; null if the schedule is suspended, or the time zone is unknown here.",
+        description="Time of the next run; null if the schedule is suspended or never runs, or its cron "
+        "expression or time zone is unknown here.",
         examples=["2026-10-02T02:00:00Z"],
     )
     runs: list[ScheduledRun] = Field(examples=[[]])

@@ -54,6 +54,10 @@ class CronProblem(ValueError):
         self.hint = hint
 
 
+class NeverMatches(CronProblem):
+    """No day matches the expression. Kubernetes accepts it all the same."""
+
+
 class CronTimes(NamedTuple):
     """The values of each field that match. ``any_day``: the day of month or of week is not restricted by its field."""
 
@@ -91,7 +95,7 @@ def parse_cron(text: str) -> CronTimes:
     is_free = [any(_is_star(part) for part in words[place].split(",")) for place in (2, 4)]
     times = CronTimes(minutes, hours, days, months, weekdays, any(is_free))
     if times.any_day and not any(min(times.days) <= _LONGEST_MONTHS[month - 1] for month in times.months):
-        raise CronProblem(say("no such day exists: it would never run"), say("correct the day of month, or the month"))
+        raise NeverMatches(say("no such day exists: it would never run"), say("correct the day of month, or the month"))
     return times
 
 

@@ -905,7 +905,9 @@ class JobSchedule(Answer):
     last_run_at: str | None = None
     """Time of the last scheduled run."""
     next_run_at: str | None = None
-    """Time of the next run; null if the schedule is suspended, or the time zone is unknown here."""
+    """Time of the next run; null if the schedule is suspended or never runs, or its cron expression or time zone is
+    unknown here.
+    """
     runs: list[ScheduledRun]
 
 

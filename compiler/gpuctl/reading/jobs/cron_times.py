@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta, timezone, tzinfo
 
-from gpuctl.language.cron import CronProblem, CronTimes, parse_cron
+from gpuctl.language.cron import CronTimes, parse_cron
 
 # Eight years without a 29 February occur around 2100.
 _HORIZON_DAYS = 9 * 366
 
 
 def next_time(text: str, zone: tzinfo, after: datetime) -> datetime | None:
-    """Return the first time after ``after`` at which an expression matches, in UTC; None if it never does, or is
-    invalid.
+    """Return the first time after ``after`` at which an expression matches, in UTC; None without one in nine years.
+
+    :raises CronProblem: gpuctl does not read the expression.
+    :raises NeverMatches: no day matches it.
     """
-    try:
-        times = parse_cron(text)
-    except CronProblem:
-        return None
-    return next(_times_after(times, after, zone), None)
+    return next(_times_after(parse_cron(text), after, zone), None)
 
 
 def _times_after(times: CronTimes, after: datetime, zone: tzinfo) -> Iterator[datetime]:

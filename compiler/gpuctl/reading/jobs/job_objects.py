@@ -79,9 +79,10 @@ class Job:
 
     def of_newest_run(self) -> Job:
         """Return the job with its newest run as main object, and that run's pods; without runs, the job itself."""
-        if not self.runs:
-            return self
-        run = self.runs[-1]
+        return self.of_run(self.runs[-1]) if self.runs else self
+
+    def of_run(self, run: Object) -> Job:
+        """Return the job with one of its runs as main object, and the pods of that run."""
         pods = [pod for pod in self.pods if (controller_of(pod) or {}).get("uid") == run["metadata"]["uid"]]
         return Job(self.identity, run, pods, refusal=self.refusal)
 

@@ -8,7 +8,9 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from gpuctl.hints import JobHint
-from gpuctl.language.sentences import clauses, say
+from gpuctl.language.cron import CronProblem, NeverMatches
+from gpuctl.language.display_text import visible
+from gpuctl.language.sentences import Sentence, clauses, say
 from gpuctl.objects.api_resources import Object, annotations_of, controller_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.scheduled_jobs import current_runs
@@ -19,10 +21,16 @@ from gpuctl.reading.jobs.status import SCHEDULED, Status, job_status
 
 
 class RunTimes(NamedTuple):
-    """The times of the last and the next run, RFC 3339 in UTC. None: it does not exist, or is unknown."""
+    """The times of the last and the next run, RFC 3339 in UTC. None: it does not exist, or is unknown.
+
+    :param problem: why the next run never comes, or is unknown; "" if a time is known, or the schedule is suspended.
+    :param fix: how to remove the problem; None if that is unclear.
+    """
 
     last: str | None
     next: str | None
+    problem: str = ""
+    fix: Sentence | None = None
 
 
 def run_times(cron_job: Object, now: datetime | None = None) -> RunTimes:
@@ -30,12 +38,18 @@ def run_times(cron_job: Object, now: datetime | None = None) -> RunTimes:
     spec, last = cron_job["spec"], (cron_job.get("status") or {}).get("lastScheduleTime")
     if spec.get("suspend"):
         return RunTimes(last, None)
+    zone, schedule = spec.get("timeZone") or "UTC", spec["schedule"]
     try:
-        zone = ZoneInfo(spec.get("timeZone") or "UTC")
+        coming = next_time(schedule, ZoneInfo(zone), now or datetime.now(timezone.utc))
+    except NeverMatches as error:
+        problem = say("it never runs: no day matches the schedule `{schedule}`", schedule=visible(schedule))
+        return RunTimes(last, None, problem, error.hint)
+    except CronProblem as error:
+        reason = say("gpuctl does not read the schedule `{schedule}`: {error}", schedule=visible(schedule), error=error)
+        return RunTimes(last, None, say("when it runs next is unknown: {reason}", reason=reason), error.hint)
     except (KeyError, ValueError, OSError):
-        # This machine does not have the time zone.
-        return RunTimes(last, None)
-    coming = next_time(spec["schedule"], zone, now or datetime.now(timezone.utc))
+        reason = say("this machine does not know the time zone {zone}", zone=visible(zone))
+        return RunTimes(last, None, say("when it runs next is unknown: {reason}", reason=reason))
     return RunTimes(last, format_timestamp(coming) if coming is not None else None)
 
 
@@ -50,21 +64,29 @@ def schedule_status(
     """
     if cron_job["metadata"].get("deletionTimestamp"):
         return job_status(cron_job, (), keys)
-    run = next(iter(current_runs(runs)[-1:]), None)
+    run, held = next(iter(current_runs(runs)[-1:]), None), _suspension(cron_job, keys)
     if run is not None and end_state(run) is None:
         mine = [pod for pod in pods if (controller_of(pod) or {}).get("uid") == run["metadata"]["uid"]]
         status = job_status(run, mine, keys, refusal)
         name = say("run {name}", name=run["metadata"]["name"])
-        return status._replace(reason=": ".join(filter(None, (name, status.reason))))
-    if cron_job["spec"].get("suspend"):
-        if keys.paused in annotations_of(cron_job):
-            return Status("Paused", "paused", say("{command} continues its schedule", command=JobHint("resume")))
-        return Status("Suspended", "paused", say("spec.suspend is set, not by `gpuctl pause`"))
-    coming = run_times(cron_job, datetime.now(timezone.utc) + timedelta(seconds=ahead)).next
-    said = [say("next run at {time}", time=coming)] if coming is not None else []
+        reason = ": ".join(filter(None, (name, status.reason)))
+        return status._replace(reason=reason if held is None else clauses(reason, held.reason))
+    if held is not None:
+        return held
+    times = run_times(cron_job, datetime.now(timezone.utc) + timedelta(seconds=ahead))
+    said = [say("next run at {time}", time=times.next) if times.next is not None else times.problem]
     if run is not None:
         said.append(say("run {name} {outcome}", name=run["metadata"]["name"], outcome=run_outcome(run)))
     return Status("Scheduled", SCHEDULED, clauses(*said))
+
+
+def _suspension(cron_job: Object, keys: Records) -> Status | None:
+    """Return the status of a suspended schedule without an unfinished run; None if it is not suspended."""
+    if not cron_job["spec"].get("suspend"):
+        return None
+    if keys.paused in annotations_of(cron_job):
+        return Status("Paused", "paused", say("{command} continues its schedule", command=JobHint("resume")))
+    return Status("Suspended", "paused", say("spec.suspend is set, not by `gpuctl pause`"))
 
 
 def run_outcome(run: Object) -> str:

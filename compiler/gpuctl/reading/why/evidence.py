@@ -25,6 +25,7 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_specs import mounted_claims
 from gpuctl.objects.pod_templates import pods_left, replicas
 from gpuctl.objects.queueing import is_gated, queue_of
+from gpuctl.objects.scheduled_jobs import current_runs
 from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.objects.workload_state import end_state, has_ended
 from gpuctl.reading.jobs.events_of_jobs import event_order, of_job
@@ -136,11 +137,12 @@ class Evidence:
 def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidence:
     """Read what the state of the job requires. Add a note for what may not be read.
 
-    Of a scheduled training, the evidence is about its newest run if that is unfinished or has failed.
+    Of a scheduled training, the evidence is about its newest unfinished run, else about its last one if that has
+    failed.
     """
-    newest = job.of_newest_run()
-    if newest.workload is not None and end_state(newest.workload) != "finished" and not _is_paused(job):
-        job = newest
+    for run in current_runs(job.runs)[-1:]:
+        if end_state(run) != "finished" and not _is_paused(job):
+            job = job.of_run(run)
     now = datetime.fromtimestamp(scope.session.server_time(), timezone.utc)
     namespace = job.identity.namespace
     local = Scope(scope.session, namespace)

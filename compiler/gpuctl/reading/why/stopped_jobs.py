@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.hints import JobHint, command_line, kubectl_line
-from gpuctl.language.sentences import Sentence, say
+from gpuctl.language.sentences import Sentence, clauses, say
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.array_jobs import array_progress, is_array
 from gpuctl.objects.durations import rough_duration
@@ -157,6 +157,8 @@ def scheduled(evidence: Evidence) -> Finding | None:
     about = f"cronjob/{workload['metadata']['name']}"
     stated = Proof("spec", about, f"schedule: {workload['spec']['schedule']}")
     told = known_proofs(*(event_proof(event) for event in skipped[-1:]), stated)
+    if times.problem:
+        return Finding("scheduled", clauses(times.problem, *parts), fix=times.fix, sources=told)
     message = say("nothing is wrong: {parts:;}", parts=parts) if parts else say("nothing is wrong")
     return Finding("scheduled", message, sources=told)
 
