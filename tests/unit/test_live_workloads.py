@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from gpuctl.apply.plan.admin_deletion import delete_namespaces
+from gpuctl.apply.plan.admin_deletion import delete_namespaces, plan_namespace_deletion
 from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run import lease as leases
@@ -23,13 +23,13 @@ from gpuctl.kube import process_identity
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
 from gpuctl.kube.reflector import Event, WatchedList
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import QUEUE_LABEL, Key, Resource, key_of
+from gpuctl.objects.api_resources import QUEUE_LABEL, RESOURCES, Key, Resource, key_of
 from gpuctl.objects.autoscalers import resume_patch
 from gpuctl.objects.label_names import MANAGED_BY
 from gpuctl.objects.ownership_metadata import PART_OF, records
 from gpuctl.objects.queueing import is_held
 from gpuctl.objects.recreated_objects import carried_over, recreatable, restorable
-from gpuctl.objects.timestamps import age
+from gpuctl.objects.timestamps import age, format_timestamp
 from gpuctl.objects.workload_start import replicas_before_pause
 from gpuctl.objects.workload_state import end_state, is_pod_of, pods_of_each
 
@@ -309,6 +309,67 @@ def test_namespaces_deleted_before_a_refusal_are_reported() -> None:
     assert sorted(shown) == ["a", "b"]
     with pytest.raises(ApiError):
         delete_namespaces(session, plan("b"), 1.0, lambda step: None, lambda text: None)
+
+
+def test_question_about_a_namespace_names_what_runs_and_what_may_not_be_read() -> None:
+    """Pods that wait for a node have no work to lose. A run that a user started is not in the status of its CronJob."""
+    started = format_timestamp(datetime.now(timezone.utc) - timedelta(hours=3, minutes=5))
+
+    def named(kind: str, name: str, owner: Any = None, **fields: Any) -> dict[str, Any]:
+        metadata: dict[str, Any] = {"name": name, "namespace": "n", "uid": name}
+        if owner is not None:
+            reference = {"kind": owner["kind"], "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
+            metadata["ownerReferences"] = [{**reference, "controller": True}]
+        return {"kind": kind, "metadata": metadata, **fields}
+
+    def pod(name: str, owner: Any = None, *, running: bool = True) -> dict[str, Any]:
+        states = [{"name": "main", "state": {"running": {"startedAt": started}}}] if running else []
+        return named(
+            "Pod", name, owner, status={"phase": "Running" if running else "Pending", "containerStatuses": states}
+        )
+
+    active = {"active": 1, "startTime": started}
+    waiting, running = named("Job", "waiting", status=active), named("Job", "running", status=active)
+    schedule = named("CronJob", "nightly", spec={}, status={})
+    run = named("Job", "nightly-r1", schedule, status=active)
+    objects = [
+        waiting,
+        running,
+        schedule,
+        run,
+        pod("a", waiting, running=False),
+        pod("b", running),
+        pod("c", run),
+        pod("lone"),
+    ]
+    objects.append(pod("agent", {"kind": "DaemonSet", "metadata": {"name": "agent", "uid": "d"}}))
+    forbidden = {"Service"}
+
+    class Listed:
+        def get(self, key: Key) -> Any:
+            return {"kind": "Namespace", "metadata": {"name": "n", "uid": "n"}} if key.kind == "Namespace" else None
+
+        def list_objects(self, resource: Resource, namespace: str) -> Any:
+            if resource.kind in forbidden:
+                raise FORBIDDEN
+            return [obj for obj in objects if obj["kind"] == resource.kind], "1"
+
+        def each(self, task: Any, items: Any) -> list[Any]:
+            return list(map(task, items))
+
+    session: Any = Listed()
+    beginning = "deletes namespace n and everything in it: "
+    (question,) = plan_namespace_deletion(session, ["n"], KEYS).confirm
+    jobs = "job/running (running for 3h), cronjob/nightly (running for 3h), pod/lone (running for 3h), job/waiting"
+    assert question == f"{beginning}{jobs}, 1 pod of other controllers; services may not be read"
+    forbidden.add("Pod")
+    (question,) = plan_namespace_deletion(session, ["n"], KEYS).confirm
+    jobs = "job/waiting (running for 3h), job/running (running for 3h), cronjob/nightly (running for 3h)"
+    assert question == f"{beginning}{jobs}; pods, services may not be read"
+    forbidden.update(RESOURCES)
+    (question,) = plan_namespace_deletion(session, ["n"], KEYS).confirm
+    assert question.startswith(f"{beginning}jobs, ")
+    assert question.endswith(" may not be read")
 
 
 @pytest.mark.parametrize("error", [ConnectionFailed("no answer"), KeyboardInterrupt()])
