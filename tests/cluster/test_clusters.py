@@ -124,7 +124,7 @@ def test_unlisted_cluster_is_rejected_for_changes_and_noted_for_reads(place: Pla
     assert "  = choose one with --cluster, or add this one to `clusters` in that file" in said
     assert proxy.records == []
     platform = str(place.directory / "platform.yaml")
-    for command in ("pause", "open"):
+    for command in ("pause", "open", "port-forward"):
         place.gpuctl(command, "train", "--platform", platform, code=3)
         assert proxy.records == []
     looked = place.gpuctl("get", "jobs", "--platform", platform)

@@ -58,6 +58,6 @@ def command(
     one.
     """
     local, remote = ports
-    with open_context(reading, namespace) as read_context:
+    with open_context(reading, namespace, changes=True) as read_context:
         choice = choose_pod(read_context, name, pod, ready=True)
         return forward_port(read_context, choice, local, remote, address)
