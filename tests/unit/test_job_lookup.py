@@ -1,23 +1,28 @@
-"""Lookup of a job's object, and the job's id, when only its pods are visible."""
+"""Lookup of a job's object by its name or id, and of its history."""
 
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from gpuctl.apply.plan.plan import NoSuchJob
+from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Resource
 from gpuctl.objects.ownership_metadata import records
+from gpuctl.reading.jobs.document_history import read_documents
 from gpuctl.reading.jobs.job_lookup import find_each, workload_of
 from gpuctl.reading.jobs.job_objects import Identity, Job, group_by_job, job_id, newest_generation
 from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.reading.jobs.status import Status
 from gpuctl_server.mirror.job_board import Board, ListedJob
+
+DORA = 'User "dora" cannot list resource "secrets" in API group ""'
 
 
 def pod(called: str, **owner: Any) -> dict[str, Any]:
@@ -166,3 +171,20 @@ def test_jobs_of_many_names_are_listed_once() -> None:
     names = [job.identity.object_name for job in found]
     assert names == [f"train-{number}" for number in (*range(1, 40), 0, 1)] + ["sft-abcdef"]
     assert session.number == len(WORKLOADS) + 1
+
+
+@pytest.mark.parametrize(
+    ("namespace", "hint"),
+    [
+        (None, "name a namespace that you may read with -n NAMESPACE"),
+        ("n", "ask the platform's administrators for this right"),
+    ],
+)
+def test_history_that_may_not_be_read_says_where_it_is(namespace: str | None, hint: str) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ApiError(403, "Forbidden", f"secrets is forbidden: {DORA} at the cluster scope")
+
+    session: Any = SimpleNamespace(namespace="n", list_objects=refuse)
+    with pytest.raises(ApiError) as caught:
+        read_documents(Scope(session, namespace), "train", records(Settings()))
+    assert caught.value.hint == f"the history of a job is in Secrets of its namespace; {hint}"

@@ -11,7 +11,7 @@ from gpuctl.apply.state.past_documents import PastDocument, read_history
 from gpuctl.gitops.value_change import ValueChange
 from gpuctl.gitops.value_comparison import value_changes
 from gpuctl.hints import APPLY, IN_NAMESPACE
-from gpuctl.kube.api_errors import NotThere
+from gpuctl.kube.api_errors import ApiError, NotThere
 from gpuctl.kube.scope import Scope
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
@@ -81,10 +81,17 @@ def read_documents(
 
     :param shows: return True for a document that the caller may see; other revisions are left out.
     :raises NoSuchJob: no history, or histories in several namespaces.
+    :raises ApiError: the user may not list Secrets.
     """
     kind, name = parsed_name(name_of_id(scope, text, keys))
     found: dict[str, list[Object]] = {}
-    for secret in scope.all("Secret", labels=f"{keys.history}={name}"):
+    try:
+        secrets = scope.all("Secret", labels=f"{keys.history}={name}")
+    except ApiError as error:
+        if error.lacks_permission:
+            error.hint = clauses(say("the history of a job is in Secrets of its namespace"), error.hint or "")
+        raise
+    for secret in secrets:
         found.setdefault(secret["metadata"]["namespace"], []).append(secret)
     histories = {}
     for namespace in sorted(found):
