@@ -262,7 +262,9 @@ def months(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory / "months"
 
 
-def test_sql_command(store: Database, months: Path, gpuctl: Invoke, tmp_path: Path) -> None:
+def test_sql_command(
+    store: Database, months: Path, gpuctl: Invoke, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     by_team = (
         "SELECT value, count(*) AS n, sum(alloc_gpu_s) / 3600 AS hours, min(time) AS first, any_value(histogram) AS h "
         "FROM hours WHERE level = 'label' AND key = 'team' AND cluster = 'lab' GROUP BY value ORDER BY value"
@@ -281,6 +283,10 @@ def test_sql_command(store: Database, months: Path, gpuctl: Invoke, tmp_path: Pa
     assert len(gpuctl("sql", "SELECT * FROM range(10)", "--limit", "3", *where).splitlines()) == 4
     assert gpuctl("sql", "SELECT 1 AS a, 2 AS b", "--limit", "0", "-o", "csv", *where) == "a,b\n"
     assert json.loads(gpuctl("sql", "SELECT 1 AS a", "--limit", "0", "-o", "json", *where)) == []
+    # Who asks for no rows is not told that there are more.
+    for limit, note in (("0", ""), ("1", "There are more rows than 1: --limit shows more.\n")):
+        assert run(["usage", "sql", "SELECT * FROM range(10)", "--limit", limit, *where]) == 0
+        assert capfd.readouterr().err == note
     # Without Parquet files: the whole database, sealed or not.
     count = "SELECT count(DISTINCT time) AS n FROM hours WHERE cluster = 'lab'"
     assert json.loads(gpuctl("sql", count, "-o", "json", "--database", "usage.db")) == [{"n": 11}]

@@ -80,7 +80,7 @@ def command(
     else:
         heads = [name.upper() for name in found.columns]
         show_table(heads, [[visible(_text(value)) for value in row] for row in rows], with_blanks=True)
-    if found.more:
+    if found.more and limit:
         click.echo(f"There are more rows than {limit}: --limit shows more.", err=True)
     return 0
 
