@@ -81,7 +81,7 @@ def job_and_state(*sets: int, excluded: tuple[str, ...] = (), **flavors: int) ->
     state = build_queue_state([cluster_queue_entry(queue("gpus", **flavors))], [], [{"name": name} for name in flavors])
     without_flavors = [dict.fromkeys(excluded, "is not for it"), *({} for _ in sets[1:])]
     pods = tuple(PodSet(f"set-{at}", {GPU: gpus}, without_flavors[at]) for at, gpus in enumerate(sets))
-    return QueuedJob(0, "team", "Job", "new", "gpus", 0, "", pods), state
+    return QueuedJob(0, "gpus", 0, "", pods), state
 
 
 def test_flavors_are_assigned_per_pod_set() -> None:

@@ -168,7 +168,7 @@ class _Builder:
             if combines_flavors(job, part.rules[job.queue]) and not outcome.run.is_admitted(job.number)
         }
         for job in jobs:
-            comes_in_parts = job.kind == "Deployment" and self._demands[job.number].pods > 1
+            comes_in_parts = self._demands[job.number].kind == "Deployment" and self._demands[job.number].pods > 1
             unknown_reason = "" if job.number in outcome.decided else unknown_order
             if job.number in combining:
                 unknown_reason = say(_COMBINES)
@@ -184,14 +184,13 @@ class _Builder:
         queue = self._queue_of(item) if admission is None else admission["clusterQueue"]
         if queue not in self._checks.queues:
             return
-        owner = item.get("owner") or {"kind": "Workload", "name": item["name"]}
         number = len(self._demands) + len(self._workloads)
         rules = self._state.rules[queue]
         sets = tuple(self._waiting_set(item, part, rules) for part in item["podSets"])
         if admission is None and any(part.depends_on_release or part.is_uncounted for part in sets):
             self._guessed.add(self._state.roots[queue])
         created = self._checks.configuration.created(item)
-        job = QueuedJob(number, item["namespace"], owner["kind"], owner["name"], queue, item["priority"], created, sets)
+        job = QueuedJob(number, queue, item["priority"], created, sets)
         job.uid, job.since = item["uid"], self._ages.get(item.get("since", ""), 0)
         job.evicted, job.is_untried = item.get("evicted", False), item.get("untried", False)
         if admission is not None and self._is_drained(item, queue):
@@ -304,17 +303,7 @@ class _Builder:
             unknown_reason = say("the flavors that its node selector allows {differ}", differ=say(DIFFERS_BY_RELEASE))
             return QueuedJobStatus(path, unknown_reason=unknown_reason)
         created = obj["metadata"].get("creationTimestamp") or f"{NOT_CREATED}{number:06d}"
-        job = QueuedJob(
-            number,
-            demand.namespace,
-            demand.kind,
-            demand.name,
-            path.cluster_queue,
-            priority,
-            created,
-            sets,
-            in_turn=demand.in_turn,
-        )
+        job = QueuedJob(number, path.cluster_queue, priority, created, sets)
         if refused:
             refusal = say("{queue} does not admit it: {reason}", queue=path, reason=refused)
             job = replace(job, pod_sets=tuple(part.without_flavors(rules) for part in sets))

@@ -84,15 +84,11 @@ class QueuedJob:
     """A Workload of the cluster, or of a job to be created. ``number`` identifies it.
 
     - ``created``: sortable text. ``since``: the order in which jobs got quota. ``held``: its quota.
-    - ``in_turn``: Kueue sees it before the next job is created.
     - ``ends_after_eviction``: after an eviction it does not queue again.
     - ``is_untried``: Kueue has not tried to admit it yet.
     """
 
     number: int
-    namespace: str
-    kind: str
-    name: str
     queue: str
     priority: int
     created: str
@@ -101,7 +97,6 @@ class QueuedJob:
     since: int = 0
     uid: str = ""
     evicted: bool = False
-    in_turn: bool = False
     ends_after_eviction: bool = False
     is_untried: bool = False
 
