@@ -660,8 +660,9 @@ def test_errors_that_only_the_compiler_finds(name: str) -> None:
 
 
 def test_defaults_make_incomplete_documents_valid() -> None:
-    platform = "kind: platform\nversion: v0.1\ndefaults: {notebook: {environment: {image: a:1}}}\n"
-    notebook = "kind: notebook\nversion: v0.1\njob: {name: a}\n"
+    defaults = "{environment: {image: a:1}, code: {git: 'https://git.example.com/a.git', ref: main}}"
+    platform = f"kind: platform\nversion: v0.1\ndefaults: {{notebook: {defaults}}}\n"
+    notebook = "kind: notebook\nversion: v0.1\njob: {name: a}\ncode: {path: notebooks}\n"
     loaded = load_found(
         collect([Source("p.yaml", platform), Source("n.yaml", notebook)]), versions=("1.36",), directory=Path("/")
     )

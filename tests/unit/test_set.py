@@ -162,6 +162,11 @@ autoscaling:
   metric: gpu
   targetGPUUtilization: 50
   maxReplicas: 3
+storage:
+  mounts:
+    - {path: /etc/app, secret: login, mode: "0400"}
+    - configMap: settings   # of the team
+      path: /etc/team
 """
 REPLACED = {
     "job.checkpoint.command=[./save]": (
@@ -189,6 +194,21 @@ REPLACED = {
         "gpu\n  targetGPUUtilization: 50\n",
         "cpu\n",
         ["autoscaling.targetGPUUtilization"],
+    ),
+    "storage.mounts[0].configMap=settings": (
+        '{path: /etc/app, secret: login, mode: "0400"}',
+        '{path: /etc/app, mode: "0400", configMap: settings}',
+        ["storage.mounts[0].secret"],
+    ),
+    "storage.mounts[0].emptyDir={}": (
+        '{path: /etc/app, secret: login, mode: "0400"}',
+        "{path: /etc/app, emptyDir: {}}",
+        ["storage.mounts[0].secret", "storage.mounts[0].mode"],
+    ),
+    "storage.mounts[1].secret=team": (
+        "- configMap: settings   # of the team\n      path: /etc/team\n",
+        "- path: /etc/team\n      secret: team\n",
+        ["storage.mounts[1].configMap"],
     ),
 }
 
@@ -229,3 +249,27 @@ def test_alternative_that_another_part_of_the_file_needs_is_not_removed(
     expected = "`job.checkpoint.signal` cannot stay, and cannot be removed in this layout: remove it by hand"
     assert expected in " ".join(capsys.readouterr().err.split())
     assert file.read_text() == text
+
+
+def test_source_of_a_listed_variable_is_replaced_with_its_key(file: Path) -> None:
+    file.write_text(FILE)
+    assert run(["set", str(file), "train:environment.env[1].value=x"]) == 0
+    assert file.read_text() == FILE.replace("      secret: s\n      key: k\n", "      value: x\n")
+
+
+def test_two_keys_for_one_thing_stay_an_error(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Limits of other users are not removed for one that is set under the other key."""
+    text = "kind: quota\nversion: v0.1\nquota: {name: q}\nnamespace: {nlp: {gpu: 8}}\n"
+    file.write_text(text)
+    assert run(["set", str(file), "users.vision.gpu=4"]) == 1
+    assert "they mean the same" in capsys.readouterr().err
+    assert file.read_text() == text
+
+
+def test_source_of_a_platform_is_replaced(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "kind: platform\nversion: v0.1\nstorage:\n  default:\n    pvc: {claim: shared}\n"
+    file.write_text(text)
+    assert run(["set", str(file), "storage.default.nfs={server: nfs.example.com, path: /exports}"]) == 0
+    nfs = "nfs: {server: nfs.example.com, path: /exports}"
+    assert file.read_text() == text.replace("pvc: {claim: shared}", nfs)
+    assert "platform: `storage.default.pvc` is removed" in capsys.readouterr().err

@@ -92,7 +92,7 @@ def _bound(
     data = _data(findings, kind)
     defaulted = defaults is not None and kind in defaults
     if defaults is not None and defaulted:
-        data = with_defaults(defaults[kind], data)
+        data = with_defaults(kind, defaults[kind], data)
     if kind == "training" and ("sweep" in data or ("sweep",) in findings.bad):
         return _bound_sweep(findings, data)
     return _bound_data(

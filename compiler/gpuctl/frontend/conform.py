@@ -50,9 +50,12 @@ class _Invalid:
 _INVALID = _Invalid()
 
 
-def conform(findings: Findings, kind: str) -> dict[str, Any]:
-    """Return the valid data of a document of a kind, under canonical keys."""
-    return _Conformer(findings, kind).model(findings.root, kind_shape(kind))
+def conform(findings: Findings, kind: str, shape: ModelShape | None = None) -> dict[str, Any]:
+    """Return the valid data of a document of a kind, under canonical keys.
+
+    :param shape: that of a block, if ``findings`` are of the block alone.
+    """
+    return _Conformer(findings, kind).model(findings.root, shape or kind_shape(kind))
 
 
 def report_wrong_kind(

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuctl.frontend.diagnostics import FieldPath, format_path
-from gpuctl.frontend.exclusive_fields import FieldNames
 from gpuctl.frontend.field_assignments import Assignment, plain_data
-from gpuctl.frontend.field_shapes import FreeShape, ListShape, ModelShape, Shape, UnionShape, value_shape
+from gpuctl.frontend.field_shapes import FreeShape, ModelShape, Shape, UnionShape, value_shape
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.spans import child, value_at
 from gpuctl.frontend.yaml_reader import read
@@ -52,7 +51,7 @@ def with_field(source: Source, place: int, shape: ModelShape, item: Assignment) 
     raise CannotSet(f"`{format_path(item.path)}` cannot be set in this layout", "edit the file by hand")
 
 
-def without_field(source: Source, place: int, path: FieldNames) -> str:
+def without_field(source: Source, place: int, path: FieldPath) -> str:
     """Return the source's text without a field of one of its documents, and without the blocks that are empty then.
 
     :param place: the document's number in the source.
@@ -68,7 +67,9 @@ def without_field(source: Source, place: int, path: FieldNames) -> str:
         node = found[1]
     while len(pairs) > 1 and len(pairs[-1][0].value) == 1:
         pairs.pop()
-    (start, end), written = _extent(chunk.text, *pairs[-1]), tuple(str(key.value) for _, key, _ in pairs)
+    steps = zip(path, pairs, strict=False)
+    written = tuple(step if isinstance(step, int) else str(key.value) for step, (_, key, _) in steps)
+    start, end = _extent(chunk.text, *pairs[-1])
     first = source.text[: chunk.start] + chunk.text[:start]
     text = first + chunk.text[end:] + source.text[chunk.end :]
     after = _documents(source.name, text)
@@ -92,6 +93,10 @@ def _extent(text: str, block: YamlNode, key: YamlNode, value: YamlNode) -> tuple
             start = before.start()
     line_start, line = text.rfind("\n", 0, start) + 1, re.compile(rest).match(text, end)
     is_whole = line is not None and not text[line_start:start].strip()
+    if line is not None and text[line_start:start].strip() == "-":
+        # The next field takes its place behind the dash of the list's item.
+        following = min((other.start for other, _ in block.value if other.start > start), default=end)
+        return start, following if not text[line.end() : following].strip() else end
     return (line_start, line.end()) if line is not None and is_whole else (start, end)
 
 
@@ -168,7 +173,7 @@ class _Edit:
                 path += self._insert(key, node, steps, shape, tuple(path))
                 return tuple(path)
             key, node = found[0] or key, found[1]
-            shape = _below(shape, steps[0])
+            shape = value_shape(shape, steps[0])
             path.append(key.value if isinstance(steps[0], str) and key is not None else steps[0])
             steps.pop(0)
             if steps and self.text[node.start : node.start + 1] == "*":
@@ -222,7 +227,7 @@ class _Edit:
         for step in steps:
             known = shape.find(str(step)) if isinstance(shape, ModelShape) else None
             names.append(known[0] if known is not None else step)
-            shape = _below(shape, step)
+            shape = value_shape(shape, step)
         if node.is_null:
             self._put(node.start, f" {self._flow(names)}")
         elif node.kind == SCALAR or (node.kind == SEQUENCE and not is_entry):
@@ -274,11 +279,6 @@ class _Edit:
 
 def _key(name: str | int) -> str:
     return str(name) if _PLAIN_KEY.fullmatch(str(name)) else json.dumps(name, ensure_ascii=False)
-
-
-def _below(shape: Shape | None, step: str | int) -> Shape | None:
-    """Return the shape of a child."""
-    return shape.item if isinstance(shape, ListShape) else value_shape(shape, str(step))
 
 
 def _last(text: str, node: YamlNode) -> int:

@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import Any, NamedTuple
 
+from gpuctl.frontend.field_shapes import ModelShape, Shape, mapping_shape, value_shape
+from gpuctl.language.exclusion_checks import place_of
+from gpuctl.language.fields import Block
+from gpuctl.language.workload import Workload
 from gpuctl.objects.durations import parse_duration
 
 FieldNames = tuple[str, ...]
@@ -15,25 +19,57 @@ CARD_FIELDS = ("gpu-memory", "gpu-profile", "gpu-share")
 """Fields of ``resources``, each of which selects or divides cards in its own way."""
 
 
-class Exclusion(NamedTuple):
-    """A field of a document, and the fields that would be an error beside it.
+class Contradiction(NamedTuple):
+    """A field of a job's document, and the fields whose values may contradict its value.
 
-    ``when``: takes the values of the field and of one of the others, and returns True if they exclude each other.
+    ``when``: takes the values of the field and of one of the others, and returns True if they contradict each other.
     """
 
     written: FieldNames
     others: tuple[FieldNames, ...]
-    when: Callable[[Any, Any], bool] = lambda own, other: own != []
+    when: Callable[[Any, Any], bool]
 
 
-def excluded(exclusions: tuple[Exclusion, ...], base: dict[str, Any], over: dict[str, Any]) -> Iterator[FieldNames]:
-    """Yield the fields of ``base`` that those of ``over`` exclude, unless ``over`` has them too."""
-    for exclusion in exclusions:
-        own = _value(over, exclusion.written)
-        for path in exclusion.others if own is not None else ():
-            other = _value(base, path)
-            if other is not None and _value(over, path) is None and exclusion.when(own, other):
+def excluded(
+    shape: Shape | None, base: dict[str, Any], over: dict[str, Any], *, bounds: bool = False
+) -> Iterator[FieldNames]:
+    """Yield the fields of ``base`` that those of ``over`` exclude, unless ``over`` has them too.
+
+    :param shape: the shape of both.
+    :param bounds: yield also those of :data:`BOUNDS`.
+    """
+    known = mapping_shape(shape)
+    if isinstance(known, ModelShape):
+        yield from _excluded(known.model, base, over)
+        if issubclass(known.model, Workload):
+            for field, others, when in (*CONTRADICTIONS, *(BOUNDS if bounds else ())):
+                own = _value(over, field)
+                for path in others if own is not None else ():
+                    other = _value(base, path)
+                    if other is not None and _value(over, path) is None and when(own, other):
+                        yield path
+    for name, value in over.items():
+        below = base.get(name)
+        if isinstance(value, dict) and isinstance(below, dict):
+            yield from ((name, *path) for path in excluded(value_shape(known, name), below, value))
+
+
+def _excluded(block: type[Block], base: dict[str, Any], over: dict[str, Any]) -> Iterator[FieldNames]:
+    """Yield the fields of ``base`` that those of ``over`` exclude by the rules of their block."""
+    for exclusion in block.exclusions:
+        own = _written(block, exclusion.written, over)
+        if not exclusion.replaces or own is None or exclusion.value not in (None, own):
+            continue
+        for name in exclusion.others:
+            path = tuple(name.split("."))
+            if _written(block, name, base) is not None and _value(over, path) is None:
                 yield path
+
+
+def _written(block: type[Block], name: str, data: dict[str, Any]) -> Any:
+    """Return the value of a field of a block; None for its default."""
+    value = _value(data, tuple(name.split(".")))
+    return None if value == place_of(block, name).default else value
 
 
 def unused_cards(base: dict[str, Any], over: dict[str, Any]) -> Iterator[FieldNames]:
@@ -53,11 +89,6 @@ def _value(data: Any, path: FieldNames) -> Any:
     return data
 
 
-def _either(one: FieldNames, other: FieldNames) -> tuple[Exclusion, Exclusion]:
-    """Return the exclusions of two fields of which a document has only one."""
-    return Exclusion(one, (other,)), Exclusion(other, (one,))
-
-
 def _fields(block: FieldNames, *names: str) -> tuple[FieldNames, ...]:
     return tuple((*block, name) for name in names)
 
@@ -70,52 +101,36 @@ def _is_as_short(own: Any, other: Any) -> bool:
     return (parse_duration(str(own)) or 0) <= (parse_duration(str(other)) or 0)
 
 
-def _of_target(target: str, metric: str) -> Iterator[Exclusion]:
-    """Yield the exclusions of an autoscaler's target, which needs a metric."""
+def _of_target(target: str, metric: str) -> Iterator[Contradiction]:
+    """Yield the contradictions of an autoscaler's target, which needs a metric."""
 
     def is_other(own: Any, other: Any) -> bool:
         # One of the two is the target.
         return metric not in (own, other)
 
-    yield Exclusion(_METRIC, _fields(_SCALING, target), is_other)
-    yield Exclusion((*_SCALING, target), (_METRIC,), is_other)
-    yield Exclusion((*_SCALING, target), _fields(_SCALING, *(other for other in _TARGETS if other != target)))
+    yield Contradiction(_METRIC, _fields(_SCALING, target), is_other)
+    yield Contradiction((*_SCALING, target), (_METRIC,), is_other)
 
 
-_RESOURCES, _SCALING, _METRIC, _CODE = ("resources",), ("autoscaling",), ("autoscaling", "metric"), ("code",)
+_RESOURCES, _SCALING, _METRIC = ("resources",), ("autoscaling",), ("autoscaling", "metric")
 _TARGETS = {"targetGPUUtilization": "gpu", "targetCPUUtilization": "cpu", "targetQueueLength": "queue"}
 """Targets of an autoscaler -> the metric that each needs."""
-ALTERNATIVES = (
-    *_either(("service", "drain"), ("job", "on", "stop")),
-    *_either(("service", "timeout"), ("job", "grace")),
-    *_either(("job", "checkpoint", "command"), ("job", "checkpoint", "signal")),
-    *_either(("job", "retries"), ("array", "retries")),
-    *_either(("job", "after"), ("schedule",)),
-    *_either(("resources", "topology", "required"), ("resources", "topology", "preferred")),
-    *(Exclusion((*_RESOURCES, one), _fields(_RESOURCES, other)) for one, other in permutations(CARD_FIELDS, 2)),
-    Exclusion(("resources", "nodes"), _fields(_RESOURCES, "gpu-share"), lambda nodes, _: nodes != 1),
-    Exclusion(("resources", "gpu-share"), _fields(_RESOURCES, "nodes")),
-    Exclusion(("roles",), _fields(_RESOURCES, "nodes", "gpu-share")),
-    Exclusion(("array",), _fields(_RESOURCES, "nodes", "topology")),
+CONTRADICTIONS = (
     # Topology places several pods.
-    Exclusion(("resources", "nodes"), _fields(_RESOURCES, "topology"), lambda nodes, _: nodes == 1),
-    Exclusion(("service", "type"), _fields(("service",), "nodePort"), lambda kind, _: kind == "ClusterIP"),
-    Exclusion(
-        ("service", "protocol"),
-        _fields(("service",), "health_check", "liveness", "route"),
-        lambda protocol, _: protocol == "UDP",
+    Contradiction(("resources", "nodes"), _fields(_RESOURCES, "topology"), lambda nodes, _: nodes == 1),
+    # Only some platforms know the memory of cards, and these divide none.
+    *(
+        Contradiction((*_RESOURCES, one), _fields(_RESOURCES, other), lambda own, other: True)
+        for one, other in permutations(CARD_FIELDS, 2)
+        if "gpu-memory" in (one, other)
     ),
-    Exclusion((*_CODE, "local"), _fields(_CODE, "git", "ref", "secret", "submodules")),
-    Exclusion((*_CODE, "git"), _fields(_CODE, "local", "sha256")),
-    *(exclusion for target, metric in _TARGETS.items() for exclusion in _of_target(target, metric)),
-    *_either((*_METRIC, "name"), (*_METRIC, "query")),
-    Exclusion((*_METRIC, "query"), (*_fields(_METRIC, "external"), *_fields(_SCALING, "targetMemoryUtilization"))),
+    *(found for target, metric in _TARGETS.items() for found in _of_target(target, metric)),
 )
-"""Fields of which a document has only one."""
+"""Values of which a document has only one, besides the exclusions of its blocks."""
 BOUNDS = (
-    Exclusion(("notebook", "max_lifetime"), _fields(("notebook",), "stop_after"), _is_as_short),
+    Contradiction(("notebook", "max_lifetime"), _fields(("notebook",), "stop_after"), _is_as_short),
     # Without pods, only a metric of the service has a value.
-    Exclusion(_METRIC, _fields(_SCALING, "minReplicas"), lambda own, least: isinstance(own, str) and least == 0),
-    Exclusion((*_SCALING, "maxReplicas"), _fields(_SCALING, "minReplicas"), _is_smaller),
+    Contradiction(_METRIC, _fields(_SCALING, "minReplicas"), lambda own, least: isinstance(own, str) and least == 0),
+    Contradiction((*_SCALING, "maxReplicas"), _fields(_SCALING, "minReplicas"), _is_smaller),
 )
 """Values that contradict each other: a default gives way, but two values that users wrote are a mistake."""

@@ -71,10 +71,21 @@ class UnionShape(NamedTuple):
 Shape = ScalarShape | ListShape | MapShape | FreeShape | ModelShape | PartialShape | UnionShape
 
 
-def value_shape(shape: Shape | None, key: str) -> Shape | None:
-    """Return the shape of a mapping's value; None if the mapping's shape has no such key, or is unknown."""
+def mapping_shape(shape: Shape | None) -> Shape | None:
+    """Return the shape of a value that is a mapping, if the shape is a union or that of a partial document."""
+    if isinstance(shape, UnionShape):
+        shape = shape.mapping
+    return kind_shape(shape.kind) if isinstance(shape, PartialShape) else shape
+
+
+def value_shape(shape: Shape | None, step: str | int) -> Shape | None:
+    """Return the shape of a value in a mapping or a list; None if it has no such key, or is unknown."""
+    if isinstance(step, int):
+        listed = shape.list if isinstance(shape, UnionShape) else shape
+        return listed.item if isinstance(listed, ListShape) else listed if isinstance(listed, FreeShape) else None
+    shape = mapping_shape(shape)
     if isinstance(shape, ModelShape):
-        found = shape.find(key)
+        found = shape.find(step)
         return found[1] if found is not None else None
     if isinstance(shape, MapShape):
         return shape.value

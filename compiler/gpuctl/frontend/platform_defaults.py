@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuctl.frontend.exclusive_fields import ALTERNATIVES, BOUNDS, FieldNames, excluded, unused_cards
+from gpuctl.frontend.exclusive_fields import FieldNames, excluded, unused_cards
+from gpuctl.frontend.field_shapes import kind_shape
 
 
-def with_defaults(defaults: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-    """Return a document's data plus the defaults of its kind that apply to it.
+def with_defaults(kind: str, defaults: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    """Return the data of a document of a kind plus the defaults that apply to it.
 
     Not those about cards that the job does not have, nor those that the document excludes by what it writes.
     """
-    unused = {*unused_cards(defaults, data), *excluded((*ALTERNATIVES, *BOUNDS), defaults, data)}
+    unused = {*unused_cards(defaults, data), *excluded(kind_shape(kind), defaults, data, bounds=True)}
     for path in unused:
         defaults = _without(defaults, path)
     return merge(defaults, data)

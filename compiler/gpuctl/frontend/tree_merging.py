@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.frontend.exclusive_fields import FieldNames
-from gpuctl.frontend.field_shapes import ModelShape, Shape, UnionShape, value_shape
+from gpuctl.frontend.field_shapes import ModelShape, Shape, mapping_shape, value_shape
 from gpuctl.frontend.spans import child
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, YamlNode
 from gpuctl.language.environment_block import VariableSource
@@ -19,8 +19,7 @@ def merged_trees(base: YamlNode, over: YamlNode, shape: Shape | None) -> YamlNod
     """
     if base.kind != MAPPING or over.kind != MAPPING:
         return over
-    if isinstance(shape, UnionShape):
-        shape = shape.mapping
+    shape = mapping_shape(shape)
     known = shape if isinstance(shape, ModelShape) else None
     if known is not None and known.model is VariableSource and _source(over) not in (set(), _source(base)):
         return over

@@ -16,9 +16,9 @@ from gpuctl.frontend.binder import bind, kind_of
 from gpuctl.frontend.conform import conform, report_wrong_kind
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, SourceSpan, format_path
 from gpuctl.frontend.document_variant import OPTION, Variant
-from gpuctl.frontend.exclusive_fields import ALTERNATIVES, FieldNames, excluded, unused_cards
+from gpuctl.frontend.exclusive_fields import FieldNames, excluded, unused_cards
 from gpuctl.frontend.field_assignments import Assignment, Assignments, masked_value, parse_assignments
-from gpuctl.frontend.field_shapes import ModelShape, kind_shape
+from gpuctl.frontend.field_shapes import ModelShape, Shape, kind_shape, mapping_shape, value_shape
 from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.spans import child, value_at
 from gpuctl.frontend.tree_merging import merged_trees, without_field
@@ -92,24 +92,41 @@ class Overlay(NamedTuple):
             path for change in changes if _sets_gpus(change) for path in unused_cards(*self._data(chunk, root, change))
         ]
 
-    def replaced(self, chunk: Chunk, root: YamlNode, change: YamlNode) -> list[FieldNames]:
-        """Return the fields of a document's tree for which a change has an alternative."""
-        return list(dict.fromkeys(excluded(ALTERNATIVES, *self._data(chunk, root, change))))
+    def replaced(
+        self, chunk: Chunk, root: YamlNode, change: YamlNode, shape: ModelShape | None = None
+    ) -> list[FieldNames]:
+        """Return the fields of a document's tree, or of a block with a shape, for which a change has an alternative."""
+        data = self._data(chunk, root, change, shape)
+        return list(dict.fromkeys(excluded(shape or kind_shape(self.kind), *data)))
 
-    def _data(self, chunk: Chunk, root: YamlNode, change: YamlNode) -> list[dict[str, Any]]:
-        """Return the valid data of a document's tree and of a change to it."""
+    def _data(
+        self, chunk: Chunk, root: YamlNode, change: YamlNode, shape: ModelShape | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the valid data of a document's tree, or of a block with a shape, and of a change to it."""
         trees = (tree if tree.kind == MAPPING else tree.with_value([]) for tree in (root, change))
-        return [conform(Findings(chunk, tree, []), self.kind) for tree in trees]
+        return [conform(Findings(chunk, tree, []), self.kind, shape) for tree in trees]
 
 
-def fields_replaced(raw: RawDocument, kind: str, assignments: Iterable[Assignment]) -> list[FieldNames]:
-    """Return the fields of a document that assignments replace by an alternative, or that do not apply without GPUs.
-
-    :param assignments: their paths have no index.
-    """
+def fields_replaced(raw: RawDocument, kind: str, assignments: Iterable[Assignment]) -> list[FieldPath]:
+    """Return the fields of a document that assignments replace by an alternative, or that do not apply without GPUs."""
     overlay, found = Overlay(kind), []
-    for change in _all_merged([assignment.root for assignment in assignments], kind_shape(kind)):
-        found += overlay.replaced(raw.chunk, raw.root, change) + overlay._unused(raw.chunk, raw.root, [change])
+    blocks: dict[FieldPath, list[YamlNode]] = {}
+    for item in assignments:
+        length = max((place for place, step in enumerate(item.path, 1) if isinstance(step, int)), default=0)
+        if length < len(item.path):
+            below = item._replace(path=item.path[length:], keys=item.keys[length:])
+            blocks.setdefault(item.path[:length], []).append(below.root)
+    for path, changes in blocks.items():
+        block = value_at(raw.root, path)
+        shape: Shape | None = kind_shape(kind)
+        for step in path:
+            shape = value_shape(shape, step)
+        shape = mapping_shape(shape)
+        if block is None or not isinstance(shape, ModelShape):
+            continue
+        for change in _all_merged(changes, shape):
+            found += [(*path, *below) for below in overlay.replaced(raw.chunk, block, change, shape)]
+            found += [] if path else overlay._unused(raw.chunk, block, [change])
     return list(dict.fromkeys(found))
 
 

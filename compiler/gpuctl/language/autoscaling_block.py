@@ -5,14 +5,23 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from gpuctl.language.amount_fields import Duration, PositiveQuantity
+from gpuctl.language.exclusion_checks import refuse_exclusions
+from gpuctl.language.exclusions import REMOVE_IT, Exclusion, one_of
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Boolean, Count, NonEmpty, Percent, PositiveCount
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import Template, say
 from gpuctl.objects.durations import parse_duration
+
+_ONE_MEASURE = Template("a metric has a `name` or a `query`")
 
 
 class OwnMetric(Block):
     """A metric of the user: one that the cluster's metrics adapter serves, or a query."""
+
+    exclusions = (
+        *one_of("name", "query", message=_ONE_MEASURE, at=""),
+        Exclusion("query", ("external",), Template("`external` is about a metric with a name"), REMOVE_IT),
+    )
 
     name: NonEmpty | None = Field(
         None,
@@ -34,13 +43,9 @@ class OwnMetric(Block):
 
     @model_validator(mode="after")
     def _one_source(self) -> "OwnMetric":
-        if (self.name is None) == (self.query is None):
-            hint = say("add one of them") if self.name is None else say("keep one")
-            raise field_error("GPU213", say("a metric has a `name` or a `query`"), hint, ())
-        if self.external and self.query is not None:
-            raise field_error(
-                "GPU213", say("`external` is about a metric with a name"), say("remove it"), ("external",)
-            )
+        refuse_exclusions(self)
+        if self.name is None and self.query is None:
+            raise field_error("GPU213", say(_ONE_MEASURE), say("add one of them"), ())
         return self
 
     @property
@@ -51,6 +56,17 @@ class OwnMetric(Block):
 
 class Autoscaling(Block):
     """Number of pods, depending on load. Becomes a HorizontalPodAutoscaler, or with a query a ScaledObject of KEDA."""
+
+    exclusions = (
+        # Each of them needs another metric.
+        *one_of("targetGPUUtilization", "targetCPUUtilization", "targetQueueLength"),
+        Exclusion(
+            "metric.query",
+            ("targetMemoryUtilization",),
+            Template("`targetMemoryUtilization` is a second metric, and a query is the only one of its autoscaler"),
+            Template("remove one"),
+        ),
+    )
 
     enabled: Boolean = Field(False, description="Turn autoscaling on.", examples=[True])
     minReplicas: Count = Field(  # noqa: N815
@@ -138,10 +154,7 @@ class Autoscaling(Block):
             message = say("`minReplicas: 0` needs a metric of the service: without pods there are no metrics of pods")
             hint = say("write `metric: {{query: ..., target: ...}}`, or add `external: true` to a metric with a name")
             raise field_error("GPU213", message, hint, ("minReplicas",))
-        query = self.own_metric.query if self.own_metric is not None else None
-        if self.targetMemoryUtilization is not None and query is not None:
-            message = say("`targetMemoryUtilization` is a second metric, and a query is the only one of its autoscaler")
-            raise field_error("GPU213", message, say("remove one"), ("targetMemoryUtilization",))
+        refuse_exclusions(self)
         for name in ("scaleUpDelay", "scaleDownDelay"):
             _stabilization(name, getattr(self, name))
         return self

@@ -6,9 +6,11 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from gpuctl.language.amount_fields import PositiveDuration
+from gpuctl.language.exclusion_checks import refuse_exclusions
+from gpuctl.language.exclusions import one_of
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Text, empty_list
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import Template, say
 from gpuctl.objects.durations import MAX_CHECKPOINT_SECONDS, parse_duration
 
 Signal = Literal["USR1", "USR2", "HUP", "INT", "ALRM"]
@@ -20,6 +22,8 @@ LONGEST_COMMAND = 4096
 
 class Checkpoint(Block):
     """Command or signal that makes a running job save its progress."""
+
+    exclusions = one_of("command", "signal", message=Template("the checkpoint has both a command and a signal"))
 
     command: list[Text] = Field(
         default_factory=empty_list,
@@ -44,10 +48,7 @@ class Checkpoint(Block):
 
     @model_validator(mode="after")
     def _one_way(self) -> "Checkpoint":
-        if self.command and self.signal is not None:
-            raise field_error(
-                "GPU213", say("the checkpoint has both a command and a signal"), say("keep one"), ("signal",)
-            )
+        refuse_exclusions(self)
         if not self.command and self.signal is None:
             hint = say("add `command: [python, save.py]` or `signal: USR1`")
             raise field_error("GPU201", say("the checkpoint has neither a command nor a signal"), hint)

@@ -6,10 +6,12 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from gpuctl.language.display_text import shorten
+from gpuctl.language.exclusion_checks import refuse_exclusions
+from gpuctl.language.exclusions import Exclusion
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Boolean, Check, NonEmpty, ObjectName, Scalar
 from gpuctl.language.path_fields import RelativePath
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import Template, say
 
 CODE_DIRECTORY = "/code"
 """Directory of the code in all containers of the pod."""
@@ -81,8 +83,16 @@ LocalPath = Annotated[NonEmpty, Check(_local_path, "path relative to this file")
 Sha256 = Annotated[str, Scalar.TEXT, Check(_sha256, "SHA-256 of 64 digits")]
 
 
+_ONE_SOURCE = Template("code has both {first} and {second}")
+
+
 class Code(Block):
     """Source code at `/code` in all containers, where the program starts unless `environment.workdir` is set."""
+
+    exclusions = (
+        Exclusion("local", ("git", "ref", "secret", "submodules"), _ONE_SOURCE),
+        Exclusion("git", ("local", "sha256"), _ONE_SOURCE),
+    )
 
     local: LocalPath | None = Field(
         None,
@@ -131,22 +141,7 @@ class Code(Block):
     def _one_source(self) -> "Code":
         if self.git is None and self.local is None:
             raise field_error("GPU201", say("the code has neither `git` nor `local`"), say("add one of them"), ("git",))
-        for field in ("git", "ref", "secret") if self.local is not None else ("sha256",):
-            if getattr(self, field) is not None:
-                other = "local" if self.local is not None else "git"
-                raise field_error(
-                    "GPU213",
-                    say("code has both {first} and {second}", first=other, second=field),
-                    say("keep one"),
-                    (field,),
-                )
-        if self.local is not None and self.submodules:
-            raise field_error(
-                "GPU213",
-                say("code has both {first} and {second}", first="local", second="submodules"),
-                say("keep one"),
-                ("submodules",),
-            )
+        refuse_exclusions(self)
         if self.git is not None and self.ref is None:
             raise field_error(
                 "GPU201",

@@ -5,12 +5,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from gpuctl.language.fields import DnsLabel, Partial
-from gpuctl.language.service_block import ServiceBlock
+from gpuctl.language.service_block import JOB_WITH_SERVICE, ServiceBlock
 from gpuctl.language.workload import PROFILES, Workload
 
 
 class ComputeDocument(Workload):
     """A long-running service: becomes a Deployment and a Service."""
+
+    exclusions = JOB_WITH_SERVICE
 
     kind: Literal["compute"] = Field(description="The kind of document.")
     service: ServiceBlock = Field(

@@ -3,12 +3,23 @@
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from gpuctl.language.exclusion_checks import refuse_exclusions
+from gpuctl.language.exclusions import Exclusion, one_of
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, DataKey, EnvName, Image, ObjectName, PodField, Text, empty_list
 from gpuctl.language.path_fields import AbsolutePath
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import Template, say
 
 _SOURCES = ("value", "secret", "configMap", "fieldRef")
+_WITHOUT_KEY = Template("{variable} has a {first}, which has no key"), Template("remove `key`")
+
+
+def _one_source(*sources: str) -> tuple[Exclusion, ...]:
+    """Return the exclusions of a variable with these sources."""
+    return (
+        *one_of(*sources, message=Template("{variable} has both a {first} and a {second}")),
+        *(Exclusion(source, ("key",), *_WITHOUT_KEY) for source in sources if source in ("value", "fieldRef")),
+    )
 
 
 class _NamedValue(Block):
@@ -24,6 +35,8 @@ class _NamedValue(Block):
 
 class VariableSource(Block):
     """The source of a variable's value: a key of a Secret or ConfigMap, or a field of the pod."""
+
+    exclusions = _one_source(*_SOURCES[1:])
 
     secret: ObjectName | None = Field(
         None, description="Name of a Secret in the job's namespace to read the value from.", examples=["hf-token"]
@@ -42,29 +55,18 @@ class VariableSource(Block):
     )
 
     @model_validator(mode="after")
-    def _one_source(self) -> "VariableSource":
-        written = [name for name in _SOURCES if getattr(self, name, None) is not None]
-        if len(written) > 1:
-            message = say(
-                "{variable} has both a {first} and a {second}",
-                variable=self._called,
-                first=written[0],
-                second=written[1],
-            )
-            raise field_error("GPU213", message, say("keep one"), (written[1],))
-        if not written:
+    def _has_source(self) -> "VariableSource":
+        refuse_exclusions(self, variable=self._called)
+        source = next((name for name in _SOURCES if getattr(self, name, None) is not None), None)
+        if source is None:
             if self.key is not None:
                 message = say("{variable} has a key but no secret and no configMap", variable=self._called)
                 raise field_error("GPU201", message, say("add `secret: NAME` or `configMap: NAME`"), ("key",))
             raise self._no_value()
-        if written[0] in ("secret", "configMap"):
-            if self.key is None:
-                message = say("{variable} reads a {source} without a `key`", variable=self._called, source=written[0])
-                hint = say("add `key:`, the {kind}'s key", kind=f"{written[0][0].upper()}{written[0][1:]}")
-                raise field_error("GPU201", message, hint, (written[0],))
-        elif self.key is not None:
-            message = say("{variable} has a {source}, which has no key", variable=self._called, source=written[0])
-            raise field_error("GPU213", message, say("remove `key`"), ("key",))
+        if source in ("secret", "configMap") and self.key is None:
+            message = say("{variable} reads a {source} without a `key`", variable=self._called, source=source)
+            hint = say("add `key:`, the {kind}'s key", kind=f"{source[0].upper()}{source[1:]}")
+            raise field_error("GPU201", message, hint, (source,))
         return self
 
     @property
@@ -79,6 +81,8 @@ class VariableSource(Block):
 class EnvVar(VariableSource, _NamedValue):
     """One environment variable: a value, a key of a Secret or ConfigMap, or a field of the pod."""
 
+    exclusions = _one_source(*_SOURCES)
+
     @property
     def _called(self) -> str:
         return f"`{self.name}`"
@@ -91,6 +95,13 @@ class EnvVar(VariableSource, _NamedValue):
 class EnvSource(Block):
     """A Secret or ConfigMap whose keys all become variables."""
 
+    exclusions = one_of(
+        "secret",
+        "configMap",
+        message=Template("an entry has both a secret and a configMap"),
+        hint=Template("write two"),
+    )
+
     secret: ObjectName | None = Field(
         None, description="Name of a Secret in the job's namespace.", examples=["tracking-login"]
     )
@@ -102,11 +113,8 @@ class EnvSource(Block):
     )
 
     @model_validator(mode="after")
-    def _one_source(self) -> "EnvSource":
-        if self.secret is not None and self.configMap is not None:
-            raise field_error(
-                "GPU213", say("an entry has both a secret and a configMap"), say("write two"), ("configMap",)
-            )
+    def _has_source(self) -> "EnvSource":
+        refuse_exclusions(self)
         if self.secret is None and self.configMap is None:
             hint = say("add `secret: NAME` or `configMap: NAME`")
             raise field_error("GPU201", say("an entry names neither a secret nor a configMap"), hint)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError, core_schema
 from gpuctl.language import names
 from gpuctl.language.cron import CronProblem, parse_cron
 from gpuctl.language.display_text import shorten
+from gpuctl.language.exclusions import Exclusion
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.images import image_problem
 from gpuctl.language.mig_profiles import is_profile, nearest_profile
@@ -66,6 +67,7 @@ class Block(BaseModel):
         populate_by_name=True,
         use_attribute_docstrings=False,
     )
+    exclusions: ClassVar[tuple[Exclusion, ...]] = ()
 
 
 # Factories in place of `list` and `dict`: pydantic inspects the signature of each. For types written in C that is text,

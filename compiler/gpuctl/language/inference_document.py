@@ -5,11 +5,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from gpuctl.language.autoscaling_block import Autoscaling
-from gpuctl.language.field_errors import field_error
+from gpuctl.language.exclusion_checks import refuse_exclusions
+from gpuctl.language.exclusions import one_of
 from gpuctl.language.fields import Block, Boolean, Count, DnsLabel, NonEmpty, Partial
 from gpuctl.language.resources_block import InferenceResources
-from gpuctl.language.sentences import say
-from gpuctl.language.service_block import ServiceBlock
+from gpuctl.language.sentences import Template
+from gpuctl.language.service_block import JOB_WITH_SERVICE, ServiceBlock
 from gpuctl.language.workload import PROFILES, Workload
 
 
@@ -45,6 +46,16 @@ class InferenceDocument(Workload):
     HorizontalPodAutoscaler.
     """
 
+    exclusions = (
+        *JOB_WITH_SERVICE,
+        *one_of(
+            "resources.nodes",
+            "resources.gpu-share",
+            message=Template("`gpu-share` asks for part of a card, and a replica spans several nodes"),
+            hint=Template("remove `gpu-share`, or use one node"),
+        ),
+    )
+
     kind: Literal["inference"] = Field(description="The kind of document.")
     model: ServedModel | None = Field(None, description="The served model.")
     resources: InferenceResources = Field(
@@ -59,13 +70,7 @@ class InferenceDocument(Workload):
 
     @model_validator(mode="after")
     def _share_on_one_card(self) -> "InferenceDocument":
-        if self.resources.gpu_share is not None and self.resources.nodes > 1:
-            raise field_error(
-                "GPU213",
-                say("`gpu-share` asks for part of a card, and a replica spans several nodes"),
-                say("remove `gpu-share`, or use one node"),
-                ("resources", "gpu-share"),
-            )
+        refuse_exclusions(self)
         return self
 
     @property

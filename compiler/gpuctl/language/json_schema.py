@@ -24,10 +24,12 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeGuard
 
+from gpuctl.language.display_text import and_list
+from gpuctl.language.exclusion_checks import place_of
 from gpuctl.language.fields import Block, Scalar
 from gpuctl.language.kinds import KINDS, WORKLOADS, model_of
 from gpuctl.language.reference import ITEM, USER_KEY, description_of, names_of
-from gpuctl.language.schema_rules import BLOCK_RULES, NUMERIC_KEY, TEMPLATE, TEXT_RULES, BlockRule
+from gpuctl.language.schema_rules import NEEDS, NUMERIC_KEY, TEMPLATE, TEXT_RULES
 from gpuctl.language.spelling import spelling_pattern
 from gpuctl.language.value_forms import SingleValue, ValueForm, form_of, keys_of, type_name
 from gpuctl.language.workload import TEMPLATED_BLOCKS, UNTEMPLATED_FIELDS
@@ -130,9 +132,9 @@ class _Builder:
             patterns[_other_spellings(key)] = reference
             if (info.is_required() or inner.path == ("kind",)) and not inner.may_be_left_out:
                 rules.append(_wants((key,)))
-        if place.partial != _PROFILES:
-            # Rules between fields hold for the document with the profile, not for the profile.
-            rules += [_rule(rule) for rule in BLOCK_RULES.get(model, ())]
+        if not place.fillable:
+            rules += [_need(*need) for need in NEEDS.get(model, ())]
+        rules += _exclusions(model, is_whole=not place.partial)
         schema = {
             "description": description_of(model),
             "type": "object",
@@ -264,9 +266,44 @@ def _wants(keys: tuple[str, ...]) -> Schema:
     return {"if": _none_of(keys), "then": {"required": [keys[0]]}}
 
 
-def _rule(rule: BlockRule) -> Schema:
-    then = _wants(rule.wants) if rule.wants else {**_none_of(rule.bars), "errorMessage": rule.says}
-    return {"if": {"not": _none_of(rule.present)}, "then": then} if rule.present else then
+def _need(present: tuple[str, ...], wants: tuple[str, ...]) -> Schema:
+    return {"if": {"not": _none_of(present)}, "then": _wants(wants)} if present else _wants(wants)
+
+
+def _exclusions(model: type[Block], *, is_whole: bool) -> list[Schema]:
+    """Return rules for the fields of a block that exclude each other.
+
+    :param is_whole: False for a part of a document, which only the validators check.
+    """
+    rules: list[Schema] = []
+    known: set[frozenset[str]] = set()
+    for exclusion in model.exclusions:
+        others = [name for name in exclusion.others if frozenset((exclusion.written, name)) not in known]
+        known.update(frozenset((exclusion.written, name)) for name in others)
+        if others and (is_whole or exclusion.message is not None):
+            shown = exclusion.written if exclusion.value is None else f"{exclusion.written}: {exclusion.value}"
+            message = f"`{shown}` excludes {and_list(f'`{name}`' for name in others)}: keep one."
+            absent = _none_written(model, others)
+            rules.append(
+                {
+                    "if": {"not": _none_written(model, [exclusion.written], exclusion.value)},
+                    "then": {**absent, "errorMessage": message},
+                }
+            )
+    return rules
+
+
+def _none_written(model: type[Block], names: Iterable[str], value: str | None = None) -> Schema:
+    """Return a rule that holds if fields are absent or have their defaults, or if they have not this value."""
+    rule: Schema = {}
+    for name in names:
+        *outer, last = map(spelling_pattern, name.split("."))
+        place = rule.setdefault("patternProperties", {})
+        for step in outer:
+            place = place.setdefault(step, {}).setdefault("patternProperties", {})
+        default = place_of(model, name).default
+        place[last] = {"not": {"const": value}} if value is not None else default is not None and {"const": default}
+    return rule
 
 
 def _none_of(keys: Iterable[str]) -> Schema:

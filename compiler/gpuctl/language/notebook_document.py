@@ -9,12 +9,14 @@ from gpuctl.language.fields import DnsLabel, Partial
 from gpuctl.language.names import ACTIVITY_CONTAINER
 from gpuctl.language.notebook_block import NotebookLimits
 from gpuctl.language.sentences import say
-from gpuctl.language.service_block import NotebookService
+from gpuctl.language.service_block import JOB_WITH_SERVICE, NotebookService
 from gpuctl.language.workload import PROFILES, Workload
 
 
 class NotebookDocument(Workload):
     """A notebook: becomes a StatefulSet with one replica, and a Service."""
+
+    exclusions = JOB_WITH_SERVICE
 
     kind: Literal["notebook"] = Field(description="The kind of document.")
     service: NotebookService = Field(default_factory=NotebookService, description="Network access to the notebook.")

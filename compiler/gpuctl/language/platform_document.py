@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from gpuctl.language.amount_fields import Memory, PositiveQuantity
 from gpuctl.language.autoscaling_settings import AutoscalingSettings
 from gpuctl.language.drift_block import DriftSettings
+from gpuctl.language.exclusions import one_of
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import (
     Block,
@@ -147,6 +148,8 @@ class ServiceDefaults(Block):
 
 class StorageDefault(Block):
     """Source of workdirs that name none."""
+
+    exclusions = one_of("pvc", "nfs")
 
     pvc: ClaimSource | None = Field(
         None, description="A claim; the workdir's path becomes the directory inside it.", examples=[{"claim": "shared"}]

@@ -3,8 +3,9 @@
 from typing import Literal
 
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
+from gpuctl.language.exclusion_checks import refuse_exclusions
+from gpuctl.language.exclusions import one_of
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import (
     Block,
@@ -18,8 +19,10 @@ from gpuctl.language.fields import (
     empty_dict,
 )
 from gpuctl.language.placement_block import Placement
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import Template, say
 from gpuctl.language.workload import Version
+
+SAME_MEANING = Template("a {kind} has `{first}:` and `{second}:`; they mean the same")
 
 
 class NamedBlock(Block):
@@ -30,12 +33,7 @@ class NamedBlock(Block):
 
 
 def check_header(kind: str, block: NamedBlock | None, metadata: NamedBlock | None) -> None:
-    """Check that a pool or quota has its name in one of two keys: that of its ``kind``, or ``metadata``.
-
-    :raises PydanticCustomError: it has none, or both.
-    """
-    if block is not None and metadata is not None:
-        raise same_meaning(kind, kind, "metadata")
+    """Raise an error if a pool or quota has its name neither below its ``kind`` nor below ``metadata``."""
     if block is None and metadata is None:
         raise field_error(
             "GPU201",
@@ -43,12 +41,6 @@ def check_header(kind: str, block: NamedBlock | None, metadata: NamedBlock | Non
             say("add `{name}:` with a `name:`", name=kind),
             (),
         )
-
-
-def same_meaning(kind: str, first: str, second: str) -> PydanticCustomError:
-    """Return the error of a document with two keys for one thing."""
-    message = say("a {kind} has `{first}:` and `{second}:`; they mean the same", kind=kind, first=first, second=second)
-    return field_error("GPU213", message, say("keep one"), (second,))
 
 
 class PoolNode(Block):
@@ -89,6 +81,8 @@ class PoolQuotaBlock(Block):
 class PoolDocument(Block):
     """A pool of nodes: becomes labels on the nodes and a ConfigMap that holds the definition."""
 
+    exclusions = one_of("pool", "metadata", message=SAME_MEANING, replaces=False)
+
     kind: Literal["pool"] = Field(description="The kind of document; `resource` is an older name.")
     version: Version = Field("v0.1", description="Version of the language.", examples=["v0.1"])
     pool: NamedBlock | None = Field(None, description="Name and description.")
@@ -107,6 +101,7 @@ class PoolDocument(Block):
 
     @model_validator(mode="after")
     def _one_header(self) -> "PoolDocument":
+        refuse_exclusions(self, kind=self.kind)
         check_header("pool", self.pool, self.metadata)
         return self
 

@@ -5,10 +5,12 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from gpuctl.language.amount_fields import Quantity
+from gpuctl.language.exclusion_checks import refuse_exclusions
+from gpuctl.language.exclusions import one_of
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Count, DnsLabel, GpuProfile, PositiveCount, RequiredLabelValue
 from gpuctl.language.placement_block import Placement
-from gpuctl.language.pool_document import NamedBlock, check_header, same_meaning
+from gpuctl.language.pool_document import SAME_MEANING, NamedBlock, check_header
 from gpuctl.language.sentences import say
 from gpuctl.language.workload import Version
 from gpuctl.objects.queue_names import ANY_FLAVOR, flavor_name
@@ -16,6 +18,8 @@ from gpuctl.objects.queue_names import ANY_FLAVOR, flavor_name
 
 class QuotaEntry(Block):
     """Maximum requests of one user, over all running pods."""
+
+    exclusions = one_of("gpu", "gpu-types")
 
     cpu: Quantity | None = Field(None, description="CPU cores requested.", examples=["64"])
     memory: Quantity | None = Field(None, description="Memory requested.", examples=["256Gi"])
@@ -66,6 +70,11 @@ class QuotaDocument(Block):
     LocalQueue.
     """
 
+    exclusions = (
+        *one_of("quota", "metadata", message=SAME_MEANING, replaces=False),
+        *one_of("users", "namespace", message=SAME_MEANING, replaces=False),
+    )
+
     kind: Literal["quota"] = Field(description="The kind of document.")
     version: Version = Field("v0.1", description="Version of the language.", examples=["v0.1"])
     quota: NamedBlock | None = Field(None, description="Name and description.")
@@ -87,9 +96,8 @@ class QuotaDocument(Block):
 
     @model_validator(mode="after")
     def _one_of_each(self) -> "QuotaDocument":
+        refuse_exclusions(self, kind=self.kind)
         check_header("quota", self.quota, self.metadata)
-        if self.users is not None and self.namespace is not None:
-            raise same_meaning("quota", "users", "namespace")
         if not self.users and not self.namespace:
             raise field_error(
                 "GPU201", say("the quota names no user"), say("add `users:` with a name and its limits"), ()

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from gpuctl.language.amount_fields import GpuMemory, Memory, PositiveQuantity, Share
+from gpuctl.language.exclusions import one_of
 from gpuctl.language.fields import Block, Boolean, Count, DnsLabel, GpuProfile, LabelValue, Nodes, RequiredLabelValue
 from gpuctl.language.gpu_share_block import GpuShare
 from gpuctl.language.names import DEFAULT_POOL
@@ -18,6 +19,8 @@ GpuType = LabelValue | Annotated[list[RequiredLabelValue], Field(min_length=1, m
 
 class Resources(Block):
     """Resources of each pod. Requests equal limits, so that a job gets exactly what it requests."""
+
+    exclusions = one_of("gpu-profile", "gpu-share")
 
     pool: DnsLabel = Field(
         DEFAULT_POOL,

@@ -2,6 +2,8 @@
 
 from pydantic import Field, model_validator
 
+from gpuctl.language.exclusion_checks import refuse_exclusions
+from gpuctl.language.exclusions import Exclusion, one_of
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import (
     Block,
@@ -15,7 +17,7 @@ from gpuctl.language.fields import (
     empty_dict,
 )
 from gpuctl.language.path_fields import RoutePath
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import Template, say
 
 
 class Route(Block):
@@ -29,8 +31,23 @@ class Route(Block):
     )
 
 
+_ONE_CONTROLLER = Template("routes need one of `gateway` and `ingress`")
+_OF_INGRESS = Template("`secret` is the certificate of an Ingress with `tls`")
+
+
 class RouteSettings(Block):
     """Routes to services from outside the cluster: a Gateway for HTTPRoutes, or a class of Ingresses."""
+
+    exclusions = (
+        *one_of("gateway", "ingress", message=_ONE_CONTROLLER, at=""),
+        Exclusion("ingress", ("listener",)),
+        Exclusion(
+            "gateway",
+            ("secret",),
+            _OF_INGRESS,
+            Template("remove it: the Gateway's listener has the certificate"),
+        ),
+    )
 
     gateway: NamespacedName | None = Field(
         None,
@@ -64,16 +81,13 @@ class RouteSettings(Block):
 
     @model_validator(mode="after")
     def _one_controller(self) -> "RouteSettings":
-        if (self.gateway is None) == (self.ingress is None):
-            hint = say("add one of them") if self.gateway is None else say("keep one")
-            raise field_error("GPU213", say("routes need one of `gateway` and `ingress`"), hint, ())
+        refuse_exclusions(self)
+        if self.gateway is None and self.ingress is None:
+            raise field_error("GPU213", say(_ONE_CONTROLLER), say("add one of them"), ())
         if self.gateway is None and self.listener is not None:
             raise field_error(
                 "GPU213", say("`listener` is one of a Gateway"), say("add `gateway`, or remove it"), ("listener",)
             )
-        if self.secret is not None and (self.gateway is not None or not self.tls):
-            hint = (
-                say("remove it: the Gateway's listener has the certificate") if self.gateway else say("add `tls: true`")
-            )
-            raise field_error("GPU213", say("`secret` is the certificate of an Ingress with `tls`"), hint, ("secret",))
+        if self.secret is not None and not self.tls:
+            raise field_error("GPU213", say(_OF_INGRESS), say("add `tls: true`"), ("secret",))
         return self

@@ -6,13 +6,16 @@ from typing import NamedTuple
 
 from gpuctl.language import amount_fields, code_block, fields, path_fields, sweep_block
 from gpuctl.language.autoscaling_block import OwnMetric
+from gpuctl.language.checkpoint_block import Checkpoint
 from gpuctl.language.cron import MACROS
 from gpuctl.language.environment_block import EnvSource, EnvVar, VariableSource
 from gpuctl.language.fields import Block
-from gpuctl.language.platform_document import ClusterIdentity
+from gpuctl.language.platform_document import ClusterIdentity, StorageDefault
 from gpuctl.language.pool_document import PoolDocument
 from gpuctl.language.quota_document import QuotaDocument
-from gpuctl.language.storage_block import MOUNT_SOURCES, VolumeMount, Workdir
+from gpuctl.language.route_blocks import RouteSettings
+from gpuctl.language.storage_block import MOUNT_SOURCES, VolumeMount
+from gpuctl.language.topology_block import Topology
 from gpuctl.language.value_forms import Checks, checks_of
 
 _LABEL = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
@@ -329,73 +332,28 @@ TEXT_RULES: dict[Checks, TextRule] = {
 }
 
 
-class BlockRule(NamedTuple):
-    """A rule between the keys of a block: if ``present`` are written, one of ``wants`` is required, or ``bars`` are
-    forbidden.
-    """
+class Need(NamedTuple):
+    """A rule between the keys of a block: if ``present`` are written, one of ``wants`` is required."""
 
     present: tuple[str, ...]
-    wants: tuple[str, ...] = ()
-    bars: tuple[str, ...] = ()
-    says: str | None = None
+    wants: tuple[str, ...]
 
 
-_SOURCES = ("pvc", "nfs", "emptyDir")
-_ONE_SOURCE = "A variable has one source."
-_OF_VARIABLES = (
-    BlockRule(("secret",), wants=("key",), bars=("configMap", "fieldRef"), says=_ONE_SOURCE),
-    BlockRule(("configMap",), wants=("key",), bars=("fieldRef",), says=_ONE_SOURCE),
-    BlockRule(("key",), wants=("secret", "configMap")),
-)
+_OF_VARIABLES = (Need(("secret",), ("key",)), Need(("configMap",), ("key",)), Need(("key",), ("secret", "configMap")))
 
-BLOCK_RULES: dict[type[Block], tuple[BlockRule, ...]] = {
-    EnvVar: (
-        BlockRule((), wants=("value", "secret", "configMap", "fieldRef")),
-        *_OF_VARIABLES,
-        BlockRule(("value",), bars=("secret", "configMap", "fieldRef", "key"), says=_ONE_SOURCE),
-    ),
-    VariableSource: (BlockRule((), wants=("secret", "configMap", "fieldRef")), *_OF_VARIABLES),
-    Workdir: (
-        *(
-            BlockRule(
-                (source,),
-                bars=(*_SOURCES[index + 1 :], "type"),
-                says=f"A workdir that is {source} has no other source, and no type.",
-            )
-            for index, source in enumerate(_SOURCES)
-        ),
-    ),
-    OwnMetric: (
-        BlockRule((), wants=("name", "query")),
-        BlockRule(("query",), bars=("name", "external"), says="A metric has a name or a query, not both."),
-    ),
-    code_block.Code: (
-        BlockRule((), wants=("git", "local")),
-        BlockRule(("git",), wants=("ref",)),
-        BlockRule(
-            ("local",), bars=("git", "ref", "secret", "submodules"), says="Code is in `git` or in `local`, not both."
-        ),
-        BlockRule(("git",), bars=("sha256",), says="`sha256` is the hash of `local`."),
-    ),
-    EnvSource: (
-        BlockRule((), wants=("secret", "configMap")),
-        BlockRule(("secret",), bars=("configMap",), says="An entry has a secret or a configMap, not both."),
-    ),
-    VolumeMount: (
-        BlockRule((), wants=MOUNT_SOURCES),
-        BlockRule(("configMap",), bars=("secret", "emptyDir"), says="A mount has one source."),
-        BlockRule(("secret",), bars=("emptyDir",), says="A mount has one source."),
-    ),
-    ClusterIdentity: (BlockRule((), wants=("server", "context", "uid")),),
-    PoolDocument: (
-        BlockRule((), wants=("pool", "metadata")),
-        BlockRule(("pool",), bars=("metadata",), says="`pool:` and `metadata:` mean the same; keep one."),
-    ),
-    QuotaDocument: (
-        BlockRule((), wants=("quota", "metadata")),
-        BlockRule(("quota",), bars=("metadata",), says="`quota:` and `metadata:` mean the same; keep one."),
-        BlockRule((), wants=("users", "namespace")),
-        BlockRule(("users",), bars=("namespace",), says="`users:` and `namespace:` mean the same; keep one."),
-    ),
+NEEDS: dict[type[Block], tuple[Need, ...]] = {
+    EnvVar: (Need((), ("value", "secret", "configMap", "fieldRef")), *_OF_VARIABLES),
+    VariableSource: (Need((), ("secret", "configMap", "fieldRef")), *_OF_VARIABLES),
+    OwnMetric: (Need((), ("name", "query")),),
+    code_block.Code: (Need((), ("git", "local")), Need(("git",), ("ref",))),
+    Checkpoint: (Need((), ("command", "signal")),),
+    Topology: (Need((), ("required", "preferred")),),
+    EnvSource: (Need((), ("secret", "configMap")),),
+    VolumeMount: (Need((), MOUNT_SOURCES),),
+    RouteSettings: (Need((), ("gateway", "ingress")), Need(("listener",), ("gateway",)), Need(("secret",), ("tls",))),
+    StorageDefault: (Need((), ("pvc", "nfs")),),
+    ClusterIdentity: (Need((), ("server", "context", "uid")),),
+    PoolDocument: (Need((), ("pool", "metadata")),),
+    QuotaDocument: (Need((), ("quota", "metadata")), Need((), ("users", "namespace"))),
 }
-"""The models' rules between fields that depend only on which keys are written, not on values."""
+"""The models' rules that depend only on which keys are written, besides their exclusions."""

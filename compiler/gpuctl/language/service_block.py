@@ -5,11 +5,13 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from gpuctl.language.amount_fields import CountOrPercent, PositiveDuration
+from gpuctl.language.exclusion_checks import refuse_exclusions
+from gpuctl.language.exclusions import Exclusion, one_of
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Count, NodePort, Port, PortName, PositiveCount, empty_list
 from gpuctl.language.path_fields import UrlPath
 from gpuctl.language.route_blocks import Route
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import Template, say
 
 ServiceType = Literal["NodePort", "ClusterIP", "LoadBalancer"]
 Protocol = Literal["TCP", "UDP"]
@@ -39,8 +41,25 @@ class Disruption(Block):
     )
 
 
+_NO_NODE_PORT = Template("a ClusterIP service has no nodePort"), Template("use `type: NodePort`")
+_OVER_HTTP = Template("`{second}` asks over HTTP, and the port is UDP"), Template("remove one")
+
+JOB_WITH_SERVICE = (
+    # Both are the preStop hook of the container.
+    *one_of("service.drain", "job.on.stop"),
+    # Both are the grace period of the pods.
+    *one_of("service.timeout", "job.grace"),
+)
+"""Exclusions of the documents with a service."""
+
+
 class ServiceBlock(Block):
     """Network access to the workload, and its replicas. The Service is called `svc-NAME`."""
+
+    exclusions = (
+        Exclusion("type", ("nodePort",), *_NO_NODE_PORT, value="ClusterIP"),
+        Exclusion("protocol", ("health_check", "liveness", "route"), *_OVER_HTTP, value="UDP"),
+    )
 
     replicas: Annotated[Count, Field(le=10000)] = Field(1, description="Number of pods.", examples=[2])
     port: Port = Field(8000, description="Port the program listens on, and of the Service.", examples=[8000])
@@ -117,24 +136,11 @@ class ServiceBlock(Block):
 
     @model_validator(mode="after")
     def _ports(self) -> "ServiceBlock":
-        if self.type == "ClusterIP":
-            if self.nodePort is not None:
-                raise field_error(
-                    "GPU213", say("a ClusterIP service has no nodePort"), say("use `type: NodePort`"), ("nodePort",)
-                )
-            for index, extra in enumerate(self.ports):
-                if extra.nodePort is not None:
-                    raise field_error(
-                        "GPU213",
-                        say("a ClusterIP service has no nodePort"),
-                        say("use `type: NodePort`"),
-                        ("ports", index, "nodePort"),
-                    )
-        for name in ("health_check", "liveness", "route"):
-            if getattr(self, name) is not None and self.protocol == "UDP":
-                raise field_error(
-                    "GPU213", say("`{name}` asks over HTTP, and the port is UDP", name=name), say("remove one"), (name,)
-                )
+        refuse_exclusions(self)
+        for index, extra in enumerate(self.ports):
+            if self.type == "ClusterIP" and extra.nodePort is not None:
+                message, hint = (say(text) for text in _NO_NODE_PORT)
+                raise field_error("GPU213", message, hint, ("ports", index, "nodePort"))
         names = {"main"}
         numbers = {(self.port, self.protocol)}
         node_ports = {self.nodePort: (self.port, self.protocol)}

@@ -6,10 +6,12 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from gpuctl.language.amount_fields import Memory, PositiveQuantity
+from gpuctl.language.exclusion_checks import refuse_exclusions
+from gpuctl.language.exclusions import REMOVE_IT, Exclusion, one_of
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Boolean, DataKey, Image, ObjectName, Server, empty_list
 from gpuctl.language.path_fields import AbsolutePath, FileMode, RelativePath, normal_path
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import Template, say
 from gpuctl.language.spelling import suggest_name
 from gpuctl.objects.quantities import MEBIBYTE, parse_quantity
 
@@ -86,8 +88,17 @@ class EmptyDirSource(Block):
     )
 
 
+_WORKDIR_SOURCES = ("pvc", "nfs", "emptyDir")
+_OF_NODE = Template("`type` describes a path on the node, and this workdir is {first}")
+
+
 class Workdir(Block):
     """One mount: by default a directory of the node, at the same path in the container."""
+
+    exclusions = (
+        *one_of(*_WORKDIR_SOURCES, message=Template("a workdir has both {first} and {second}")),
+        *(Exclusion(source, ("type",), _OF_NODE, REMOVE_IT) for source in _WORKDIR_SOURCES),
+    )
 
     path: AbsolutePath = Field(
         description="Path on the node, and inside the container unless `mountPath` is set.",
@@ -120,21 +131,7 @@ class Workdir(Block):
 
     @model_validator(mode="after")
     def _one_source(self) -> "Workdir":
-        sources = [name for name in ("pvc", "nfs", "emptyDir") if getattr(self, name) is not None]
-        if len(sources) > 1:
-            raise field_error(
-                "GPU213",
-                say("a workdir has both {first} and {second}", first=sources[0], second=sources[1]),
-                say("keep one"),
-                (sources[1],),
-            )
-        if sources and self.type is not None:
-            raise field_error(
-                "GPU213",
-                say("`type` describes a path on the node, and this workdir is {source}", source=sources[0]),
-                say("remove it"),
-                ("type",),
-            )
+        refuse_exclusions(self)
         return self
 
     @property
@@ -168,10 +165,16 @@ class MountItem(Block):
 
 
 MOUNT_SOURCES = ("configMap", "secret", "emptyDir")
+_OF_FILES = Template("`{second}` is about the files of a ConfigMap or Secret, and this mount is emptyDir")
 
 
 class VolumeMount(Block):
     """Files of a ConfigMap or Secret, or scratch space."""
+
+    exclusions = (
+        *one_of(*MOUNT_SOURCES, message=Template("a mount has both {first} and {second}")),
+        Exclusion("emptyDir", ("items", "mode"), _OF_FILES, REMOVE_IT),
+    )
 
     path: AbsolutePath = Field(description="Directory inside the container.", examples=["/etc/train"])
     configMap: ObjectName | None = Field(  # noqa: N815
@@ -194,23 +197,10 @@ class VolumeMount(Block):
 
     @model_validator(mode="after")
     def _one_source(self) -> "VolumeMount":
-        sources = [name for name in MOUNT_SOURCES if getattr(self, name) is not None]
-        if len(sources) > 1:
-            raise field_error(
-                "GPU213",
-                say("a mount has both {first} and {second}", first=sources[0], second=sources[1]),
-                say("keep one"),
-                (sources[1],),
-            )
-        if not sources:
+        refuse_exclusions(self)
+        if all(getattr(self, name) is None for name in MOUNT_SOURCES):
             hint = say("add `configMap: NAME`, `secret: NAME` or `emptyDir: {{}}`")
             raise field_error("GPU201", say("the mount at `{path}` has no source", path=self.path), hint)
-        for field in ("items", "mode"):
-            if self.emptyDir is not None and getattr(self, field):
-                message = say(
-                    "`{field}` is about the files of a ConfigMap or Secret, and this mount is emptyDir", field=field
-                )
-                raise field_error("GPU213", message, say("remove it"), (field,))
         return self
 
     @model_validator(mode="after")

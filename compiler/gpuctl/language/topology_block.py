@@ -2,13 +2,23 @@
 
 from pydantic import Field, model_validator
 
+from gpuctl.language.exclusion_checks import refuse_exclusions
+from gpuctl.language.exclusions import one_of
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, DnsLabel, LabelKey, empty_list
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import Template, say
 
 
 class Topology(Block):
     """Closeness of the pods of a training. Give one of the two."""
+
+    exclusions = one_of(
+        "required",
+        "preferred",
+        message=Template("`required` and `preferred`: both are given"),
+        hint=Template("write one of them"),
+        at="",
+    )
 
     required: DnsLabel | None = Field(
         None, description="Level within which all pods run. Until it has room, they wait.", examples=["rack"]
@@ -19,13 +29,10 @@ class Topology(Block):
 
     @model_validator(mode="after")
     def _one_level(self) -> "Topology":
-        if (self.required is None) == (self.preferred is None):
-            given = (
-                say("`required` and `preferred`: both are given")
-                if self.required is not None
-                else say("`required` and `preferred`: none is given")
-            )
-            raise field_error("GPU213", given, say("write one of them"), ())
+        refuse_exclusions(self)
+        if self.required is None and self.preferred is None:
+            message = say("`required` and `preferred`: none is given")
+            raise field_error("GPU213", message, say("write one of them"), ())
         return self
 
     @property

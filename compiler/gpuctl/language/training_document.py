@@ -6,13 +6,15 @@ from pydantic import Field, model_validator
 
 from gpuctl.language.amount_fields import Duration, PositiveDuration
 from gpuctl.language.array_block import Array, ArraySize
+from gpuctl.language.exclusion_checks import refuse_exclusions
+from gpuctl.language.exclusions import Exclusion, one_of
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Count, Cron, DnsLabel, JobName, Partial, Port, PositiveCount, empty_list
 from gpuctl.language.names import RENDEZVOUS
 from gpuctl.language.resources_block import TrainingResources
 from gpuctl.language.role_block import Role, check_roles
 from gpuctl.language.schedule_block import Schedule
-from gpuctl.language.sentences import Sentence, say
+from gpuctl.language.sentences import Template, say
 from gpuctl.language.sweep_block import Membership, SweepValues
 from gpuctl.language.workload import PROFILES, JobBlock, Workload
 
@@ -85,6 +87,44 @@ class TrainingJob(JobBlock):
 
 class TrainingDocument(Workload):
     """A training run: becomes a batch/v1 Job, or a JobSet if the platform is set up for it."""
+
+    exclusions = (
+        Exclusion(
+            "array",
+            ("resources.nodes",),
+            Template("the runs of an array are independent, and this training spans several nodes"),
+            Template("remove `array`, or `resources.nodes`"),
+            at="array",
+        ),
+        Exclusion("array", ("resources.topology",)),
+        *one_of(
+            "job.retries",
+            "array.retries",
+            message=Template("`job.retries` and `array.retries` both set how often a failed run is started again"),
+        ),
+        *one_of(
+            "schedule",
+            "job.after",
+            message=Template("`after` starts a training once, and `schedule` at its times"),
+            hint=Template("remove `job.after`, or `schedule`"),
+        ),
+        # A change of `roles` removes fields of `resources`, but no array and no schedule.
+        *(
+            Exclusion("roles", (field,), message, Template("remove `{second}`, or `roles`"), replaces="." in field)
+            for field, message in (
+                ("array", Template("the runs of an array are independent, and this training has roles")),
+                ("schedule", Template("Kubernetes cannot schedule a JobSet, and this training has roles")),
+                ("resources.nodes", Template("each role has its own `nodes`, and this training has roles")),
+                ("resources.gpu-share", Template("`gpu-share` asks for part of a card, and this training has roles")),
+            )
+        ),
+        *one_of(
+            "resources.nodes",
+            "resources.gpu-share",
+            message=Template("`gpu-share` asks for part of a card, and this training spans several nodes"),
+            hint=Template("remove `gpu-share`: distributed training needs whole cards"),
+        ),
+    )
 
     kind: Literal["training"] = Field(description="The kind of document.")
     job: TrainingJob = Field(description="Name, namespace, priority and options of the job.")
@@ -167,25 +207,8 @@ class TrainingDocument(Workload):
         return Schedule(cron=self.schedule) if isinstance(self.schedule, str) else self.schedule
 
     @model_validator(mode="after")
-    def _independent_runs(self) -> "TrainingDocument":
-        array = self.array_block
-        if array is not None and self.resources.max_nodes > 1:
-            message = say("the runs of an array are independent, and this training spans several nodes")
-            raise field_error("GPU213", message, say("remove `array`, or `resources.nodes`"), ("array",))
-        if array is not None and array.retries is not None and self.job.retries:
-            message = say("`job.retries` and `array.retries` both set how often a failed run is started again")
-            raise field_error("GPU213", message, say("keep one"), ("array", "retries"))
-        return self
-
-    @model_validator(mode="after")
-    def _starts_once(self) -> "TrainingDocument":
-        if self.job.after is not None and self.schedule is not None:
-            message = say("`after` starts a training once, and `schedule` at its times")
-            raise field_error("GPU213", message, say("remove `job.after`, or `schedule`"), ("job", "after"))
-        return self
-
-    @model_validator(mode="after")
     def _several_pods(self) -> "TrainingDocument":
+        refuse_exclusions(self)
         if self.resources.topology is not None and self.total_nodes == 1:
             message = say(
                 "`topology` places the pods of several nodes close to each other, and this training has one node"
@@ -197,18 +220,6 @@ class TrainingDocument(Workload):
     @model_validator(mode="after")
     def _known_roles(self) -> "TrainingDocument":
         check_roles(self.roles, self.primary)
-        if not self.roles:
-            return self
-        conflicts: list[tuple[object, tuple[str, ...], Sentence]] = [
-            (self.array, ("array",), say("the runs of an array are independent")),
-            (self.schedule, ("schedule",), say("Kubernetes cannot schedule a JobSet")),
-            (self.resources.max_nodes > 1, ("resources", "nodes"), say("each role has its own `nodes`")),
-            (self.resources.gpu_share, ("resources", "gpu-share"), say("`gpu-share` asks for part of a card")),
-        ]
-        for value, path, reason in conflicts:
-            if value:
-                message = say("{reason}, and this training has roles", reason=reason)
-                raise field_error("GPU213", message, say("remove `{field}`, or `roles`", field=".".join(path)), path)
         return self
 
     @model_validator(mode="after")
@@ -222,15 +233,4 @@ class TrainingDocument(Workload):
                         port=self.job.master_port,
                     )
                     raise field_error("GPU218", message, say("rename it"), ("roles", index, "ports", place, "name"))
-        return self
-
-    @model_validator(mode="after")
-    def _share_on_one_card(self) -> "TrainingDocument":
-        if self.resources.gpu_share is not None and self.resources.max_nodes > 1:
-            raise field_error(
-                "GPU213",
-                say("`gpu-share` asks for part of a card, and this training spans several nodes"),
-                say("remove `gpu-share`: distributed training needs whole cards"),
-                ("resources", "gpu-share"),
-            )
         return self

@@ -94,12 +94,11 @@ def _edited(source: Source, assignments: Iterable[tuple[_Target, Assignment]]) -
     try:
         for target, item in assignments:
             text = with_field(source._replace(text=text), target.place, kind_shape(target.kind), item)
-            if all(isinstance(step, str) for step in item.path):
-                given.setdefault(target.place, []).append(item)
+            given.setdefault(target.place, []).append(item)
         for target in _targets(source._replace(text=text)):
             for path in fields_replaced(target.raw, target.kind, given.get(target.place, ())):
                 text = without_field(source._replace(text=text), target.place, path)
-                removed.append((target.shown_name, ".".join(path)))
+                removed.append((target.shown_name, format_path(path)))
     except CannotSet as error:
         raise InvalidOptions(f"{error}: {error.hint}") from None
     return text, removed
