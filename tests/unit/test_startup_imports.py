@@ -95,12 +95,7 @@ def test_no_platform_equals_an_empty_platform() -> None:
         "priorities",
         "external_pools",
         "kubernetes_version",
-        "training_backend",
         "sharing",
-        "registries",
-        "pull_secret",
-        "storage_default",
-        "service_type",
     ):
         assert getattr(none, name) == getattr(empty, name), name
     assert none.label("pool") == empty.label("pool")

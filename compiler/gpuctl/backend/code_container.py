@@ -70,7 +70,7 @@ def code_container(context: Context, document: Document, model: Job, resources: 
     own = _variables(code, secret) if code.local is None else archive_variables(document, model)
     container: Object = {
         "name": CODE_CONTAINER,
-        "image": context.settings.code_image,
+        "image": context.settings.platform.code.image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["sh", "-c", _script(code)],
         "env": [*no_visible_devices(context), *own],
@@ -147,7 +147,7 @@ def lift_code(context: Context, pod: Object) -> Data:
     if _SUBMODULES in container["command"][-1]:
         data["submodules"] = True
     secret = _login(pod, variables)
-    if secret is not None and secret != context.settings.code_secrets.get(git_host(texts[_URL])):
+    if secret is not None and secret != context.settings.platform.code.secrets.get(git_host(texts[_URL])):
         data["secret"] = secret
     return data
 

@@ -103,7 +103,7 @@ class LiftedWorkload:
         if self.claim is not None:
             self.gpus = LiftedGpus(self.claim.vendor, self.claim.gpus, self.claim.profile)
         self.network = lift_network(context, self.pod, self.container)
-        self.rdma = context.settings.rdma if "rdma" in self.network else None
+        self.rdma = context.settings.platform.network.rdma if "rdma" in self.network else None
         self.beside = {
             other["kind"]: other
             for other in ours
@@ -130,7 +130,9 @@ class LiftedWorkload:
                 del data["environment"]["workdir"]
         data["resources"] = self._resources()
         creates_claims = False
-        storage = lift_storage(self.pod, self.container, has_default=self.context.settings.storage_default is not None)
+        storage = lift_storage(
+            self.pod, self.container, has_default=self.context.settings.platform.storage.default is not None
+        )
         if storage:
             creates_claims = lift_new_claims(storage, self._ours, self.namespace)
             data["storage"] = storage
@@ -255,7 +257,7 @@ class LiftedWorkload:
         container = self.container
         environment: Data = {"image": container["image"]}
         secrets = [item["name"] for item in self.pod.get("imagePullSecrets", [])]
-        if secrets and secrets != [self.context.settings.pull_secret]:
+        if secrets and secrets != [self.context.settings.platform.image.pullSecret]:
             environment["imagePullSecret"] = secrets[0] if len(secrets) == 1 else secrets
         for field, key in (("command", "command"), ("args", "args"), ("workdir", "workingDir")):
             if key in container:
@@ -366,7 +368,7 @@ class LiftedWorkload:
                     service.update(entry)
                 else:
                     service.setdefault("ports", []).append({"name": port["name"], **entry})
-            if kind != self.context.settings.service_type:
+            if kind != self.context.settings.platform.service.type:
                 service["type"] = kind
         probe = self.container.get("startupProbe")
         seconds = probe["periodSeconds"] * probe["failureThreshold"] if probe is not None else 600

@@ -118,9 +118,9 @@ def job_annotations(context: Context, model: Job) -> dict[str, str]:
         annotations[context.label("timeout")] = service.timeout
     if service is not None and service.request_limit is not None:
         annotations[context.label("request-limit")] = str(service.request_limit)
-    if service is not None and service.route is not None and context.settings.routes is not None:
+    if service is not None and service.route is not None and context.settings.platform.routes is not None:
         # Commands that read a job show it without reading routes.
-        scheme = "https" if context.settings.routes.tls else "http"
+        scheme = "https" if context.settings.platform.routes.tls else "http"
         annotations[context.label(URL)] = f"{scheme}://{service.route.host}{service.route.path}"
     if model.kind == "inference" and model.autoscaled and model.autoscaling and model.autoscaling.minReplicas == 0:
         annotations[context.label(SCALES_TO_ZERO)] = "true"

@@ -79,10 +79,10 @@ def policy_problems(context: Context, model: Job, pod: Object) -> Iterator[PodPr
 
 def foreign_images(context: Context, model: Job, spec: Object) -> Iterator[PodProblem]:
     """Yield images in a pod's spec, or a part of it, that the platform disallows, except the document's own."""
-    registries = context.settings.registries
+    registries = context.settings.platform.image.registries
     own = {model.environment.image, *(helper.image for _, helper in model.helpers)}
     if model.code is not None:
-        own.add(context.settings.code_image)
+        own.add(context.settings.platform.code.image)
     own |= {artifact.image for artifact in model.storage.models}
     for pattern in ("containers[].image", "initContainers[].image", "volumes[].image.reference"):
         for place, image in strings_at(spec, pattern):

@@ -88,8 +88,8 @@ def pod_template(
     pod.update(pod_placement(context, document, model))
     pod["priorityClassName"] = context.settings.priorities[model.job.priority].class_name
     pull_secrets = model.environment.pull_secrets
-    if not pull_secrets and context.settings.pull_secret is not None:
-        pull_secrets = [context.settings.pull_secret]
+    if not pull_secrets and context.settings.platform.image.pullSecret is not None:
+        pull_secrets = [context.settings.platform.image.pullSecret]
     if pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in pull_secrets]
     if apply_pod_patches(context, document, model, pod):

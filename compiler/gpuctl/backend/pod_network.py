@@ -18,7 +18,7 @@ HOST_NETWORK_DNS = "ClusterFirstWithHostNet"
 
 def _rdma_settings(context: Context, model: Job) -> RdmaSettings | None:
     """Return the platform's RDMA settings if the job uses such devices."""
-    return context.settings.rdma if model.resources.network.uses_rdma else None
+    return context.settings.platform.network.rdma if model.resources.network.uses_rdma else None
 
 
 def rdma_amounts(context: Context, model: Job) -> dict[str, str]:
@@ -51,7 +51,7 @@ def add_network(context: Context, model: Job, pod: Object, annotations: Object) 
 def lift_network(context: Context, pod: Object, container: Object) -> dict[str, Any]:
     """Return the ``resources.network`` block; empty if nothing is set."""
     found: dict[str, Any] = {}
-    rdma, limits = context.settings.rdma, container.get("resources", {}).get("limits", {})
+    rdma, limits = context.settings.platform.network.rdma, container.get("resources", {}).get("limits", {})
     if rdma is not None and rdma.resource in limits:
         number = limits[rdma.resource]
         found["rdma"] = "true" if number == str(rdma.count) else number

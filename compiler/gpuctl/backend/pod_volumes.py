@@ -72,7 +72,7 @@ def volumes_and_mounts(context: Context, document: Document, model: Job) -> tupl
     mounts: list[Object] = []
     for index, workdir in enumerate(model.storage.workdirs):
         name = f"workdir-{index}"
-        source, sub_path = _source(workdir, context.settings.storage_default)
+        source, sub_path = _source(workdir, context.settings.platform.storage.default)
         volumes.append({"name": name, **source})
         mount: Object = {"name": name, "mountPath": workdir.target}
         if sub_path:

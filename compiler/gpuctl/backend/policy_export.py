@@ -111,12 +111,11 @@ def _rules(settings: Settings, policy: PolicyBlock) -> Iterator[_Rule]:
 
 def _host_paths(settings: Settings) -> _Rule:
     own = [f"{path.rstrip('/')}/" for path in own_host_paths(settings)]
-    if settings.host_paths is not None:
-        trees = _listed([*(f"{normal_path(path)}/" for path in settings.host_paths), *own])
+    listed = settings.platform.policy.hostPaths
+    if listed is not None:
+        trees = _listed([*(f"{normal_path(path)}/" for path in listed), *own])
         expression = f"variables.paths.all(p, {trees}.exists(t, (p + '/').startsWith(t)))"
-        return _Rule(
-            expression, f"the platform allows these paths of nodes: {', '.join(settings.host_paths) or 'none'}"
-        )
+        return _Rule(expression, f"the platform allows these paths of nodes: {', '.join(listed) or 'none'}")
     devices, trees = _listed([f"{path}/" for path in DATA_DEVICES]), _listed([f"{path}/" for path in SYSTEM_TREES])
     inside = "{}.exists(t, (p + '/').startsWith(t))"
     around = f"{trees}.exists(t, (p + '/').startsWith(t) || t.startsWith(p + '/'))"

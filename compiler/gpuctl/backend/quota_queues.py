@@ -156,8 +156,8 @@ def _cards(settings: Settings, entry: QuotaEntry) -> dict[str, str]:
 
 def _unlimited(settings: Settings) -> Iterator[str]:
     """Yield the extended resources of jobs that no quota limits: network devices, and the sizes of shares."""
-    if settings.rdma is not None:
-        yield settings.rdma.resource
+    if settings.platform.network.rdma is not None:
+        yield settings.platform.network.rdma.resource
     for vendor in settings.used_vendors:
         for gpu in settings.gpu_chips.get(vendor, {}).values():
             yield from gpu.card.share.parts if gpu.card.share is not None else ()

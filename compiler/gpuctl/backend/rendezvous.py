@@ -35,7 +35,7 @@ def host_name(context: Context, model: TrainingDocument, name: str, index: int, 
     :param job: name of the pod's role; without roles, of the JobSet's only Job.
     """
     prefix = name if model.schedule is None else f"$({JOB_NAME})"
-    is_jobset = model.is_jobset(context.settings.training_backend)
+    is_jobset = model.is_jobset(context.settings.platform.training.backend)
     pod = f"{name}-{job}-0-{index}" if is_jobset else f"{prefix}-{index}"
     return f"{pod}.{name}"
 

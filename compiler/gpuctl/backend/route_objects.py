@@ -16,7 +16,7 @@ from gpuctl.objects.companion_names import service_name
 
 def service_route(context: Context, document: Document, model: Job, block: ServiceBlock) -> Iterator[Object]:
     """Yield the HTTPRoute or Ingress of a workload, if its service block has a route."""
-    routes = context.settings.routes
+    routes = context.settings.platform.routes
     # Without a controller of routes, the route is an error that the document's checks report.
     if block.route is None or routes is None:
         return

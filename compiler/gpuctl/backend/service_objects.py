@@ -28,7 +28,7 @@ def service_objects(context: Context, document: Document, model: Job, block: Ser
 
 def _service(context: Context, document: Document, model: Job, block: ServiceBlock) -> Object:
     """Return the Service of a workload."""
-    kind = block.type or context.settings.service_type
+    kind = block.type or context.settings.platform.service.type
     ports = [_service_port(MAIN_PORT, block.port, block.targetPort, block.nodePort, block.protocol)]
     ports += [
         _service_port(extra.name, extra.port, extra.targetPort, extra.nodePort, extra.protocol) for extra in block.ports

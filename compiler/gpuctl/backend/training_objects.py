@@ -74,7 +74,7 @@ def lower_as(context: Context, document: Document, model: TrainingDocument, name
     yield from claim_templates(context, document, model, name)
     if any(map(rendezvous.needs_hostfile, model.parts)):
         yield rendezvous.hostfile(context, document, model, name)
-    if model.is_jobset(context.settings.training_backend):
+    if model.is_jobset(context.settings.platform.training.backend):
         yield _job_set(context, document, model, name)
         return
     if model.resources.max_nodes > 1:
@@ -178,7 +178,7 @@ def _template(
 ) -> Object:
     nodes = model.resources.max_nodes
     pod: Object = {"restartPolicy": "Never"}
-    if nodes > 1 and not model.is_jobset(context.settings.training_backend):
+    if nodes > 1 and not model.is_jobset(context.settings.platform.training.backend):
         pod["subdomain"] = name
     if model.job.max_runtime is not None:
         # On the pod: a Job's own deadline also runs while the pod waits for GPUs.

@@ -42,7 +42,7 @@ def check_code(document: Document, model: Job, settings: Settings) -> Iterator[D
         message = say("git over ssh needs a key, and the job names no Secret with one")
         hint = say("add `code.secret`, or have the platform set `code.secrets` for the host")
         yield document.diagnostic(Severity.ERROR, "GPU213", message, ("code", "git"), hint)
-    foreign = disallowed_image(settings.code_image, settings.registries)
+    foreign = disallowed_image(settings.platform.code.image, settings.platform.image.registries)
     if foreign is not None:
         hint = say("have the platform set `code.image` to an image with git in one of them")
         source = "git" if code.local is None else "local"

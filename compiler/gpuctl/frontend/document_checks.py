@@ -103,7 +103,7 @@ def _nodes_and_network(document: Document, model: Job, settings: Settings) -> It
         hint = say("have the platform set `spot: {{labels: {{KEY: VALUE}}, taint: KEY}}`, or remove the line")
         message = say("the platform names no spot nodes")
         yield document.diagnostic(ERROR, "GPU443", message, ("resources", "spot"), hint, key=True)
-    if model.resources.network.uses_rdma and settings.rdma is None:
+    if model.resources.network.uses_rdma and settings.platform.network.rdma is None:
         hint = say("have the platform set `network: {{rdma: {{resource: NAME}}}}`, or remove the line")
         message = say("the platform names no RDMA devices")
         yield document.diagnostic(ERROR, "GPU443", message, ("resources", "network", "rdma"), hint, key=True)
@@ -157,7 +157,7 @@ def longest_name(document: Document, model: Job, settings: Settings) -> tuple[in
         return names.longest_name_with_roles({role.name: role.nodes for role in model.roles})
     array = model.array_block
     size = array.size if array is not None else 0
-    backend = "jobset" if model.is_jobset(settings.training_backend) else "job"
+    backend = "jobset" if model.is_jobset(settings.platform.training.backend) else "job"
     return names.longest_job_name(
         document.kind, model.resources.max_nodes, backend, size, scheduled=model.schedule is not None
     )
@@ -238,7 +238,7 @@ def _texts(
 
 
 def _registry(document: Document, image: str, settings: Settings, place: tuple[str | int, ...]) -> Iterator[Diagnostic]:
-    foreign = disallowed_image(image, settings.registries)
+    foreign = disallowed_image(image, settings.platform.image.registries)
     if foreign is not None:
         yield document.diagnostic(ERROR, "GPU602", foreign[0], place, foreign[1])
 
@@ -309,7 +309,7 @@ def _schedule(document: Document, model: TrainingDocument, settings: Settings) -
     """Report trainings that no CronJob can run."""
     if model.schedule is None or model.resources.max_nodes == 1:
         return
-    if model.is_jobset(settings.training_backend):
+    if model.is_jobset(settings.platform.training.backend):
         message = say(
             "a training on several nodes is a JobSet on this platform, and Kubernetes cannot schedule a JobSet"
         )
@@ -347,7 +347,7 @@ def _several_nodes(document: Document, model: TrainingDocument, settings: Settin
             )
             hint = say("give it another `{field}`", field="mountPath" if noun == "workdir" else "path")
             yield document.diagnostic(ERROR, "GPU218", message, ("storage", *place, "path"), hint)
-    if not several or model.is_jobset(settings.training_backend):
+    if not several or model.is_jobset(settings.platform.training.backend):
         return
     elastic = model.resources.node_range is not None
     if elastic and not settings.serves_success_policies:

@@ -125,7 +125,7 @@ def forbidden_host_path(path: str, settings: Settings) -> tuple[Sentence, Senten
 
     Without `policy.hostPaths`, all but the node's system is allowed.
     """
-    path, allowed = normal_path(path), settings.host_paths
+    path, allowed = normal_path(path), settings.platform.policy.hostPaths
     if any(_is_within(path, normal_path(directory)) for directory in (*(allowed or ()), *own_host_paths(settings))):
         return None
     if allowed:

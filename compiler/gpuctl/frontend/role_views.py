@@ -97,7 +97,7 @@ def check_pods(document: Document, model: Job, check: PodCheck) -> Iterator[Diag
 
 def check_roles(document: Document, model: TrainingDocument, settings: Settings) -> Iterator[Diagnostic]:
     """Report roles that the platform cannot run: only JobSet starts and restarts Jobs together."""
-    if model.roles and settings.training_backend != "jobset":
+    if model.roles and settings.platform.training.backend != "jobset":
         yield document.diagnostic(
             Severity.ERROR,
             "GPU429",

@@ -63,7 +63,7 @@ def _drain(document: Document, model: Job, service: ServiceBlock, settings: Sett
 
 def _node_ports(document: Document, service: ServiceBlock, settings: Settings) -> Iterator[Diagnostic]:
     """Report ports of nodes that the Service cannot have, or that most clusters do not allow."""
-    has_none = service.type is None and settings.service_type == "ClusterIP"
+    has_none = service.type is None and settings.platform.service.type == "ClusterIP"
     ports: list[tuple[int | None, FieldPath]] = [(service.nodePort, ("service", "nodePort"))]
     ports += [(extra.nodePort, ("service", "ports", index, "nodePort")) for index, extra in enumerate(service.ports)]
     for port, path in ports:
@@ -80,7 +80,7 @@ def _node_ports(document: Document, service: ServiceBlock, settings: Settings) -
 
 def _exposure(document: Document, service: ServiceBlock, settings: Settings) -> Iterator[Diagnostic]:
     """Report a route that the platform does not serve, and a budget that allows no disruption."""
-    if service.route is not None and settings.routes is None:
+    if service.route is not None and settings.platform.routes is None:
         message = say("the platform has no controller of routes, so that nothing would send requests to this service")
         hint = say("have the platform set `routes: {{gateway: NAMESPACE/NAME}}`, or `routes: {{ingress: CLASS}}`")
         yield document.diagnostic(ERROR, "GPU443", message, ("service", "route"), hint, key=True)
@@ -97,7 +97,7 @@ def _exposure(document: Document, service: ServiceBlock, settings: Settings) -> 
 
 def _groups(document: Document, model: InferenceDocument, settings: Settings) -> Iterator[Diagnostic]:
     """Report replicas on several nodes that the platform cannot run."""
-    if model.resources.nodes > 1 and settings.inference_backend != "lws":
+    if model.resources.nodes > 1 and settings.platform.inference.backend != "lws":
         yield document.diagnostic(
             ERROR,
             "GPU244",

@@ -49,7 +49,8 @@ class Given(NamedTuple):
     @property
     def rdma(self) -> str | None:
         """The extended resource of the platform's RDMA devices; None if it has none."""
-        return self.settings.rdma.resource if self.settings.rdma is not None else None
+        rdma = self.settings.platform.network.rdma
+        return rdma.resource if rdma is not None else None
 
     def job_name(self, written: str) -> tuple[str | None, str | None]:
         """Return the name of a job, and what differs from the written one; None if this has no letters for a name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -15,16 +15,13 @@ if TYPE_CHECKING:
     # Without a platform no model is needed: commands that only read a cluster do not load pydantic.
     from gpuctl.language.code_block import Code
     from gpuctl.language.kinds import Job
-    from gpuctl.language.network_block import RdmaSettings
     from gpuctl.language.notify_block import NotifySettings
     from gpuctl.language.platform_document import (
         ClusterIdentity,
         ExternalPool,
         PlatformDocument,
-        StorageDefault,
     )
     from gpuctl.language.policy_block import PolicyBlock
-    from gpuctl.language.route_blocks import RouteSettings
     from gpuctl.language.spot_block import SpotSettings
     from gpuctl.language.storage_block import Workdir
 
@@ -122,57 +119,17 @@ class Settings(GpuSettings):
         """The platform's clusters by name, with the properties that identify them."""
         return self._platform.clusters if self._platform is not None else {}
 
-    @property
-    def training_backend(self) -> str:
-        """Object kind of trainings on several nodes: ``job`` or ``jobset``."""
-        return self.platform.training.backend
-
-    @property
-    def inference_backend(self) -> str:
-        """Object kind of inferences on several nodes: ``lws``, or ``deployment`` if there can be none."""
-        return self.platform.inference.backend
-
-    @property
-    def registries(self) -> Sequence[str]:
-        """Allowed sources of images; empty allows all."""
-        return self.platform.image.registries
-
-    @property
-    def pull_secret(self) -> str | None:
-        """The pull secret of jobs that name none."""
-        return self.platform.image.pullSecret
-
-    @property
-    def code_image(self) -> str:
-        """Image with git and a shell, which fetches the code of jobs."""
-        return self.platform.code.image
-
-    @property
-    def code_secrets(self) -> Mapping[str, str]:
-        """Host of git repositories -> Secret with its login."""
-        return self.platform.code.secrets
-
     def code_secret(self, code: Code) -> str | None:
         """Return the Secret with the login for a job's repository; None without one."""
         if code.secret is not None or code.git is None or code.git.startswith("http://"):
             return code.secret
-        return self.code_secrets.get(code.host)
-
-    @property
-    def storage_default(self) -> StorageDefault | None:
-        """Source of workdirs that name none; None: the node's disk."""
-        return self.platform.storage.default
+        return self.platform.code.secrets.get(code.host)
 
     def is_on_node(self, workdir: Workdir) -> bool:
         """Return True if a workdir is a path on the node's disk."""
         if workdir.pvc is not None or workdir.nfs is not None or workdir.emptyDir is not None:
             return False
-        return self.storage_default is None or workdir.type is not None
-
-    @property
-    def host_paths(self) -> Sequence[str] | None:
-        """Paths of nodes that jobs may mount; None: all but system directories."""
-        return self.platform.policy.hostPaths
+        return self.platform.storage.default is None or workdir.type is not None
 
     @property
     def topology_labels(self) -> dict[str, str]:
@@ -187,16 +144,6 @@ class Settings(GpuSettings):
         return platform.policy if platform is not None and "policy" in platform.model_fields_set else None
 
     @property
-    def service_type(self) -> str:
-        """Service type of jobs that name none."""
-        return self.platform.service.type
-
-    @property
-    def routes(self) -> RouteSettings | None:
-        """The controller of routes to services; None if the platform has none."""
-        return self.platform.routes
-
-    @property
     def spot(self) -> SpotSettings | None:
         """The platform's spot nodes; None if it has none."""
         return self._platform.spot if self._platform is not None else None
@@ -205,11 +152,6 @@ class Settings(GpuSettings):
     def notify(self) -> NotifySettings:
         """The platform's channels of notifications."""
         return self.platform.notify
-
-    @property
-    def rdma(self) -> RdmaSettings | None:
-        """The RDMA devices of the nodes; None if the platform has none."""
-        return self.platform.network.rdma
 
     @property
     def serves_sleep_hooks(self) -> bool:
