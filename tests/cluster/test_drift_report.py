@@ -100,7 +100,7 @@ def test_changed_added_and_deleted_objects_are_reported(place: Place) -> None:
     assert "gone      horizontalpodautoscaler.autoscaling/serve" in said.out
     assert "3 differ, 1 gone, 1 in no document" in said.err
     shown = place.gpuctl("drift", place.file(*documents), "-o", "markdown").out
-    assert shown.startswith("## Drift on https://")
+    assert shown.startswith("## Drift on `https://")
     assert "| object | what | in the cluster | in the document | who, and when |" in shown
     assert re.search(r"\| deployment\.apps/serve -n \S+ \| `containers\[main\]\.image` \|", shown)
 

@@ -9,7 +9,7 @@ from gpuctl.apply.state.managed_fields import FieldHolder
 from gpuctl.cli.output.drift_lines import drift_markdown
 from gpuctl.objects.api_resources import Key
 
-HOSTILE = "@team [x](http://evil) <img src=x> a|b ``c` *d*"
+HOSTILE = "@team [x](http://evil) <img src=x> a|b ``c` *d* https://evil.example www.evil.example a@evil.example"
 
 
 def test_texts_from_the_cluster_are_escaped() -> None:
@@ -22,8 +22,9 @@ def test_texts_from_the_cluster_are_escaped() -> None:
     lines = list(drift_markdown(drift, "https://cluster", HOSTILE, "0123456789abcdef"))
     text = "\n".join(lines).replace("\\`", "")
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
-    for sign in ("@team", "[x](", "<img", " *d"):
+    for sign in ("@team", "[x](", "<img", " *d", "://", "www.", "a@evil"):
         assert not re.search(rf"(?<!\\){re.escape(sign)}", outside), sign
     rows = [line for line in lines if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {6}, "no text is a column of its own"
-    assert '| ```"@team [x](http://evil) <img src=x> a\\|b ``c` *d*"``` | `"nlp"` |' in rows[2]
+    shown = HOSTILE.replace("|", "\\|")
+    assert f'| ```"{shown}"``` | `"nlp"` |' in rows[2]

@@ -741,10 +741,10 @@ def test_names_are_escaped_in_markdown() -> None:
         breakages=[Breakage("pool <img src=x> |`*_[y](z) @team", True)],
     )
     lines = markdown(found, [("Evicted:", ["pod |` @x"])]).splitlines()
-    assert "- pool \\<img src=x\\> \\|\\`\\*\\_\\[y\\](z) @<!-- -->team" in lines
+    assert "- pool \\<img src=x\\> \\|\\`\\*\\_\\[y\\](z) @&#8203;team" in lines
     assert "- ``Config`Map a|b in nlp``" in lines
     assert "- ``Config`Map a|b in nlp``: `` data.`x` ``, `data.a|b\\n# head`, ``` `` ```" in lines
-    assert "- pod \\|\\` @<!-- -->x" in lines
+    assert "- pod \\|\\` @&#8203;x" in lines
 
 
 def test_pipes_are_escaped_in_table_cells(repository: Repository) -> None:

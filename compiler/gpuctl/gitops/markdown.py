@@ -27,5 +27,10 @@ def code_cell(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Escape all Markdown characters; an ``@name`` sends no notification."""
-    return re.sub(r"([\\`*_\[\]<>|#~&])", r"\\\1", visible(text)).replace("@", "@<!-- -->")
+    """Escape a text so that Markdown finds no markup, link or mention in it.
+
+    GitHub and GitLab look for addresses and for an ``@name``, which sends notifications, after they have decoded
+    escapes and entities: a zero-width space divides them.
+    """
+    shown = re.sub(r"([\\`*_\[\]<>|#~&])", r"\\\1", visible(text))
+    return re.sub(r"@|:(?=//)|www(?=\.)", r"\g<0>&#8203;", shown, flags=re.IGNORECASE)

@@ -43,7 +43,7 @@ def drift_text(drift: Drift) -> Iterator[str]:
 
 def drift_markdown(drift: Drift, server: str, cluster: str | None, revision: str) -> Iterator[str]:
     """Yield a heading, a sentence and a table of the differences in Markdown."""
-    place = escaped(f"{cluster} ({server})" if cluster else server)
+    place = f"{escaped(cluster)} ({code(server)})" if cluster else code(server)
     at = f" at {code(revision[:10])}" if revision else ""
     heading = "Drift" if drift.objects else "Drift unknown" if drift.problems else "No drift"
     yield f"## {heading} on {place}"

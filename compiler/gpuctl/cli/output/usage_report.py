@@ -15,7 +15,7 @@ from gpuctl.cli.output.capacity_parts import PARTS, shown_parts
 from gpuctl.cli.output.usage_report_plots import WIDTH
 from gpuctl.cli.output.usage_report_sections import report_sections, report_title
 from gpuctl.cli.output.usage_report_tables import Cell, ReportTable
-from gpuctl.gitops.markdown import code_cell
+from gpuctl.gitops.markdown import code_cell, escaped
 from gpuctl.language.sentences import say
 from gpuctl.language.translation_files import sentences_in
 from gpuctl.reading.usage.month_report import MonthReport
@@ -51,13 +51,13 @@ def _page(report: MonthReport) -> str:
 def _markdown(report: MonthReport) -> str:
     blocks = [f"# {report_title(report)}"]
     for part in report_sections(report):
-        blocks.append(f"## {_plain(part.title)}")
-        blocks.append("\n".join(f"- {_plain(text)}" for text in part.texts))
+        blocks.append(f"## {escaped(part.title)}")
+        blocks.append("\n".join(f"- {escaped(text)}" for text in part.texts))
         if part.plot is not None:
             blocks.append("\n".join(f"- {label} `{values}`" for label, values in part.plot.sparklines))
         if part.table is not None:
             blocks.append("\n".join(_markdown_rows(part.table)))
-        blocks += map(_plain, part.notes)
+        blocks += map(_note, part.notes)
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
@@ -68,10 +68,9 @@ def _markdown_rows(table: ReportTable) -> Iterator[str]:
 
 
 def _cell(cell: Cell) -> str:
-    return code_cell(" ".join(cell.text.split()) or "-") if cell.kind == "name" else _plain(cell.text)
+    return code_cell(" ".join(cell.text.split()) or "-") if cell.kind == "name" else escaped(cell.text)
 
 
-def _plain(text: str) -> str:
-    """Escape a text so that Markdown finds no link, markup or HTML in it."""
-    shown = re.sub(r"([\\*_\[\]|~#])", r"\\\1", text)
-    return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
+def _note(text: str) -> str:
+    """Escape a sentence, but not its code spans."""
+    return "".join(part if part[:1] == "`" else escaped(part) for part in re.split("(`[^`]*`)", text))
