@@ -151,9 +151,11 @@ def fill(database: Database, address: str) -> dict[str, float]:
     for day in range(BEGIN, END, DAY):
         first = active(day - DAY).stop if day > BEGIN else 0
         new = [held(number, day) for number in range(first, active(day).stop)]
-        database.put_holdings(cluster, new, day + DAY)
+        database.put_changes(cluster, day + DAY, holdings=new)
         database.put_rolled_up(cluster, made.period(day, PeriodLength.DAY), False, PeriodLength.DAY)
-    database.put_quotas(cluster, [quota for number in range(NAMESPACES) if number % 10 for quota in quotas(number)])
+    database.put_changes(
+        cluster, quotas=[quota for number in range(NAMESPACES) if number % 10 for quota in quotas(number)]
+    )
     of_days, hours = database.size() - begun, days_of_hours()
     for day in hours:
         database.put_rolled_up(cluster, made.period(day, PeriodLength.HOUR), False)
@@ -166,7 +168,7 @@ def fill(database: Database, address: str) -> dict[str, float]:
         )
     of_hours = database.size() - begun - of_days
     for time_ in range(END - SNAPSHOTS * DAY, END, 300):
-        database.put_snapshot(cluster, snapshot(time_))
+        database.put_changes(cluster, snapshots=[snapshot(time_)])
     of_snapshots = database.size() - begun - of_days - of_hours
     each = {"day": of_days / DAYS, "hour": of_hours / (len(hours) * 24)}
     return each | {"snapshot": of_snapshots / (SNAPSHOTS * DAY / 300)}

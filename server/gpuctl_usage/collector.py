@@ -279,33 +279,23 @@ class Collector:
             self._times["seen"] = time.monotonic()
 
     def _write_changes(self, known: float, quotas_known: float | None) -> None:
-        database, cluster = self._site.database, self._site.cluster
         changed = bool(self._holdings or self._capacities)
         ends = [item.end for item in self._holdings.values() if item.end is not None]
         known = max([known, *ends])
-        if self._began is not None:
-            database.set_began(cluster, self._began)
-            self._began = None
-        if self._quotas:
-            database.put_quotas(cluster, list(self._quotas.values()))
-            self._quotas.clear()
-        if quotas_known is not None:
-            database.mark_quotas_seen(cluster, quotas_known)
-        if self._capacities:
-            # ``last_seen`` stays: it may advance only with the holdings, which are written next.
-            database.put_capacities(
-                cluster, list(self._capacities.values()), database.last_seen(cluster) or 0.0, self._late
-            )
-            self._capacities.clear()
-        if self._holdings:
-            database.put_holdings(cluster, list(self._holdings.values()), known, self._late)
-            self._holdings.clear()
-        else:
-            database.mark_seen(cluster, known)
-        self._late = None
-        while self._snapshots:
-            database.put_snapshot(cluster, self._snapshots[0])
-            self._snapshots.popleft()
+        self._site.database.put_changes(
+            self._site.cluster,
+            known,
+            holdings=list(self._holdings.values()),
+            capacities=list(self._capacities.values()),
+            quotas=list(self._quotas.values()),
+            snapshots=self._snapshots,
+            quotas_seen=quotas_known,
+            began=self._began,
+            late=self._late,
+        )
+        self._began = self._late = None
+        for written in (self._holdings, self._capacities, self._quotas, self._snapshots):
+            written.clear()
         self._health.write_succeeded(known)
         self._health.restarts = self._events.restarts()
         if changed:

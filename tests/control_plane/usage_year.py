@@ -98,9 +98,11 @@ def year(nodes: Sequence[GpuNode], start: int, end: int, seed: int = 1) -> Year:
 
 def write(database: Database, cluster: int, past: Year, start: int, end: int) -> None:
     """Roll the hours from ``start`` up to ``end`` up and write them, with what they were made of."""
-    for put, intervals in ((database.put_holdings, past.holdings), (database.put_capacities, past.capacities)):
-        put(cluster, [one for one in intervals if one.start < end and (one.end or end) > start], end)
-    database.put_quotas(cluster, past.quotas)
+    within = [
+        [one for one in intervals if one.start < end and (one.end or end) > start]
+        for intervals in (past.holdings, past.capacities)
+    ]
+    database.put_changes(cluster, end, holdings=within[0], capacities=within[1], quotas=past.quotas)
     held, there = _by_hour(past.holdings, start, end), _by_hour(past.capacities, start, end)
     for hour in range(start, end, HOUR):
         here = held[hour]
@@ -120,7 +122,7 @@ def write_snapshots(database: Database, cluster: int, past: Year, start: int, en
             for intervals in (past.holdings, past.capacities)
         )
         measured = [series for one in held for series in _series(one, moment // HOUR * HOUR)]
-        database.put_snapshot(cluster, take_snapshot(moment, held, there, measured))
+        database.put_changes(cluster, snapshots=[take_snapshot(moment, held, there, measured)])
 
 
 def _by_hour(intervals: Sequence[Holding] | Sequence[Capacity], start: int, end: int) -> dict[int, list]:

@@ -40,7 +40,7 @@ WITH_GPUS = (Level.CLUSTER, Level.NODE, Level.MODEL)
 def filled(directory: str, world: World) -> Database:
     database = open_database(str(Path(directory) / "usage.db"))
     cluster = database.cluster("uid", "lab")
-    database.put_holdings(cluster, world.holdings, START + HOURS * HOUR)
+    database.put_changes(cluster, START + HOURS * HOUR, holdings=world.holdings)
     hours = [rolled(world, START + number * HOUR, HOUR) for number in range(HOURS)]
     for hour in hours:
         database.put_rolled_up(cluster, hour, provisional=False)

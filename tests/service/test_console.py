@@ -448,7 +448,7 @@ def test_pages_of_a_fresh_service_make_no_request_that_fails(
             cluster = database.cluster(plane.get("namespace", "kube-system")["metadata"]["uid"], "demo")
             walk(visit, ["/overview", "/usage", "/jobs"])
             visit.open("/overview")
-            database.mark_seen(cluster, time.time())
+            database.put_changes(cluster, time.time())
             # Without a reload of the page.
             visit.see("No job has held idle GPUs for an hour.")
             walk(visit, [*pages, *(f"/usage?by={unit}" for unit in ("workload", "node", "model", "label"))])

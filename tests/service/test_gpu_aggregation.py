@@ -91,8 +91,7 @@ def fill_database(database: Database, uid: str) -> None:
         Holding("p1", "ml-training", "bert-0", BERT, "n1", 8.0, "A100", *_SAID_OF_BERT, float(FIRST - 10), 0.0, None),
         Holding("p2", "ml-inference", "s-0", SERVER, "n1", 2.0, "V100", *_SAID_OF_SERVER, float(FIRST), 1.0, None),
     ]
-    database.put_holdings(cluster, pods, FIRST + HOUR)
-    database.put_quotas(cluster, [GpuQuota("inference", 64, FIRST - DAY, None)])
+    database.put_changes(cluster, FIRST + HOUR, holdings=pods, quotas=[GpuQuota("inference", 64, FIRST - DAY, None)])
     label = lambda value: Group(Level.LABEL, "team", value)  # noqa: E731
     hour = {
         WHOLE: sums(96.5, 68.5, 45.3, 95.2, share=0.5, cap_gpu_s=128 * HOUR, histogram=SPREAD, buckets=12, samples=9),
@@ -131,14 +130,14 @@ def fill_database(database: Database, uid: str) -> None:
         WorkloadAllocation(WorkloadKey("kube-system", "DaemonSet", "agent", "e"), 16, 1.0),
     )
     for minutes in (0, 5, 25):
-        database.put_snapshot(cluster, AllocationSnapshot(FIRST + minutes * 60, 128, 96, held))
+        database.put_changes(cluster, snapshots=[AllocationSnapshot(FIRST + minutes * 60, 128, 96, held)])
     of_other = {
         WHOLE: sums(1, 50, 50, 50, cap_gpu_s=8 * HOUR),
         Group(Level.NAMESPACE, value="ml-training"): sums(1, 5, 5, 5),
     }
     database.put_rolled_up(other, RolledUp(FIRST, HOUR, of_other, "o"), False)
     for number in range(301):
-        database.put_snapshot(other, AllocationSnapshot(time.time() - 60 - number * 20, 8, 8, held[:1]))
+        database.put_changes(other, snapshots=[AllocationSnapshot(time.time() - 60 - number * 20, 8, 8, held[:1])])
 
 
 _SAID_OF_BERT = (

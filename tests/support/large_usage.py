@@ -28,7 +28,7 @@ def write_year(file: Path, uid: str, name: str) -> None:
     seen = 0
     for day in range(BEGIN, END, DAY):
         now = _active(day)
-        database.put_holdings(cluster, [_holding(number, day) for number in range(seen, now.stop)], day + DAY)
+        database.put_changes(cluster, day + DAY, holdings=[_holding(number, day) for number in range(seen, now.stop)])
         seen = now.stop
         database.put_rolled_up(cluster, _period(day, DAY), False, PeriodLength.DAY)
     for hour in range(END - HOURS_OF_DAYS * DAY, END, HOUR):
@@ -38,7 +38,7 @@ def write_year(file: Path, uid: str, name: str) -> None:
         database.put_day(cluster, _period(day, DAY), {start: state.digest for start, state in hours.items()})
     for time in range(END - SNAPSHOTS * 300, END, 300):
         held = tuple(WorkloadAllocation(_workload(number), GPUS, number % 100) for number in _active(time))
-        database.put_snapshot(cluster, AllocationSnapshot(time, 10_000, WORKLOADS * GPUS, held))
+        database.put_changes(cluster, snapshots=[AllocationSnapshot(time, 10_000, WORKLOADS * GPUS, held)])
     database.close()
 
 

@@ -92,12 +92,10 @@ class UsageWorld:
         models = {node: model for node, model, _, _ in self.nodes}
         held = [worker.holding(models[worker.node]) for worker in self.workers if worker.start < end]
         there = [Capacity(node, model, float(gpus), state, start, None) for node, model, gpus, state in self.nodes]
-        database.put_capacities(cluster, there, end)
-        database.put_quotas(cluster, self.quotas)
-        database.put_holdings(cluster, held, end)
+        database.put_changes(cluster, end, capacities=there, quotas=self.quotas, holdings=held)
         for hour in range(start // HOUR * HOUR, int(end), HOUR):
             self._roll(database, cluster, hour, min(HOUR, end - hour), held, there)
-        database.put_snapshot(cluster, self._snapshot(end // 300 * 300))
+        database.put_changes(cluster, snapshots=[self._snapshot(end // 300 * 300)])
         return database
 
     def _roll(

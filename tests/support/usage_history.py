@@ -41,9 +41,7 @@ def put_history(database: Database, seed: int = 5) -> None:
             capacities[1]._replace(start=BEGIN + 5000.5, state=CapacityState.CORDONED),
         ]
         holdings = [holding for pod in range(9) for holding in _pod(random, pod)]
-        database.put_capacities(cluster, capacities, float(END))
-        database.put_holdings(cluster, holdings, float(END))
-        database.put_quotas(cluster, _quotas())
+        database.put_changes(cluster, float(END), capacities=capacities, holdings=holdings, quotas=_quotas())
         samples = [
             series
             for holding in holdings
@@ -59,7 +57,9 @@ def put_history(database: Database, seed: int = 5) -> None:
             database.put_rolled_up(cluster, rolled, provisional=start + HOUR >= END)
             held = [item for item in holdings if item.start <= start and (item.end is None or item.end > start)]
             there = [item for item in capacities if item.start <= start and (item.end is None or item.end > start)]
-            database.put_snapshot(cluster, take_snapshot(float(start), held, there, _between(samples, start)))
+            database.put_changes(
+                cluster, snapshots=[take_snapshot(float(start), held, there, _between(samples, start))]
+            )
 
 
 def _quotas() -> list[GpuQuota]:

@@ -304,7 +304,7 @@ def test_running_hour_has_the_samples_of_prometheus(plane: ControlPlane, place: 
     uid = place.api.call("GET", Key("Namespace", "", "kube-system").path)["metadata"]["uid"]
     with closing(open_database(str(tmp_path / "usage.db"))) as database:
         # Record an earlier collection: measurements from before the collector's first list would not count.
-        database.mark_seen(database.cluster(uid, "lab"), time.time() - 1)
+        database.put_changes(database.cluster(uid, "lab"), time.time() - 1)
     place.create(pod("busy", 2))
     place.until(lambda: place.get("Pod", "busy")["status"].get("phase") == "Running", "the pod")
     exporter = Exporter()
@@ -343,10 +343,12 @@ def test_rollup_command_recomputes_hours(plane: ControlPlane, place: Place, tmp_
     number = database.cluster(uid, "lab")
     workload = WorkloadKey("a", "Pod", "p", "u1")
     held = Holding("u1", "a", "p", workload, "n1", 2, "m", {}, {}, before + 600.0, before + 600.0, before + 4200.0)
-    database.put_capacities(
-        number, [Capacity("n1", "m", 8, CapacityState.READY, before - 100.0, None)], before + 9000.0
+    database.put_changes(
+        number,
+        before + 9000.0,
+        capacities=[Capacity("n1", "m", 8, CapacityState.READY, before - 100.0, None)],
+        holdings=[held],
     )
-    database.put_holdings(number, [held], before + 9000.0)
     times = ["--from", format_timestamp(before), "--to", format_timestamp(before + 2 * HOUR)]
     command = ["usage", "rollup", *times, "--database", str(tmp_path / "usage.db")]
     assert place.anywhere(*command).out == "2 hours rolled up, 2 changed\n"

@@ -63,7 +63,7 @@ def test_only_one_collector_holds_the_lease(database: Database) -> None:
     seen = database.lease(cluster)
     assert (seen.term, seen.holder) == (1, "one")
     led = database.with_lease(first)
-    led.mark_seen(cluster, 5.0)
+    led.put_changes(cluster, 5.0)
     assert database.take_lease(cluster, seen, "other") is None, "every write renews the lease"
     assert database.lease(database.cluster("uid-2", "prod")) == LeaseState(0, 0, ""), "each cluster has its own"
 
@@ -74,13 +74,11 @@ def test_writes_after_the_lease_was_lost_are_rolled_back(database: Database) -> 
     first = database.take_lease(cluster, database.lease(cluster), "one")
     assert first is not None
     late = database.with_lease(first)
-    late.mark_seen(cluster, 5.0)
+    late.put_changes(cluster, 5.0)
     second = database.take_lease(cluster, database.lease(cluster), "other")
     assert second == (cluster, 2)
     for write in (
-        lambda: late.mark_seen(cluster, 9.0),
-        lambda: late.put_holdings(cluster, [], 9.0),
-        lambda: late.put_capacities(cluster, [], 9.0),
+        lambda: late.put_changes(cluster, 9.0),
         lambda: late.put_rolled_up(cluster, RolledUp(0, 3600.0, {}, "d"), False),
         late.keep_lease,
         late.give_lease_back,

@@ -105,8 +105,12 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 def test_open_ledgers_are_restored_after_a_restart(database: Database) -> None:
     """Open ledgers (a node holds more GPUs than it has), and the end of the complete hours, are restored."""
-    database.put_capacities(1, [Capacity("n1", "H100", 1, CapacityState.READY, BEGIN, None)], BEGIN + 9.0 * HOUR)
-    database.put_holdings(1, [held(gpus=4)], BEGIN + 9.0 * HOUR)
+    database.put_changes(
+        1,
+        BEGIN + 9.0 * HOUR,
+        capacities=[Capacity("n1", "H100", 1, CapacityState.READY, BEGIN, None)],
+        holdings=[held(gpus=4)],
+    )
     now = BEGIN + 2 * HOUR + 120.0
 
     def begun(moment: float) -> tuple[HourRoller, CollectorHealth]:
@@ -124,7 +128,9 @@ def test_open_ledgers_are_restored_after_a_restart(database: Database) -> None:
     assert begun(now)[1].hours == health.hours
     assert begun(now + HOUR)[1].rolled_until == BEGIN + 2 * HOUR, "an hour is missing"
     assert set(begun(now + DAY - HOUR)[1].hours) == {BEGIN + HOUR}, "of the last day"
-    database.put_capacities(1, [Capacity("n1", "H100", 8, CapacityState.READY, BEGIN, None)], BEGIN + 9.0 * HOUR)
+    database.put_changes(
+        1, BEGIN + 9.0 * HOUR, capacities=[Capacity("n1", "H100", 8, CapacityState.READY, BEGIN, None)]
+    )
     roller.roll(BEGIN, now)
     assert [hour.open > 0 for hour in health.hours.values()] == [False, True]
     assert database.size() % 4096 == 0

@@ -32,8 +32,8 @@ ALL = HoursQuery("", DAY_1, DAY_1 + DAY, step=StepUnit.TOTAL)
 def database(tmp_path: Path) -> Iterator[Database]:
     found = open_database(str(tmp_path / "usage.db"))
     assert found.cluster("uid", "lab") == 1
-    found.put_capacities(1, [Capacity("n1", "m", 8, CapacityState.READY, BEGIN + 0.0, None)], NOW)
-    found.put_holdings(1, [HELD], NOW + 9.0 * HOUR)
+    found.put_changes(1, NOW, capacities=[Capacity("n1", "m", 8, CapacityState.READY, BEGIN + 0.0, None)])
+    found.put_changes(1, NOW + 9.0 * HOUR, holdings=[HELD])
     yield found
     found.close()
 
@@ -105,7 +105,7 @@ def test_late_change_is_rolled_up_by_the_next_process(rolled: Database) -> None:
     """The process is killed before it has rolled up again: the next one finds what is provisional."""
     moment = DAY_1 + 10 * HOUR + 1800.0
     before = ledger(rolled, ALL, Level.CLUSTER)
-    rolled.put_holdings(1, [HELD._replace(end=moment, ending=EndReason.LAST_SEEN)], NOW, late=moment)
+    rolled.put_changes(1, NOW, holdings=[HELD._replace(end=moment, ending=EndReason.LAST_SEEN)], late=moment)
     assert {name for name, is_so in provisional(rolled).items() if is_so} == {
         *(f"hour {number}" for number in range(10, 24)),
         "day 0",
@@ -120,8 +120,11 @@ def test_late_change_is_rolled_up_by_the_next_process(rolled: Database) -> None:
 
 
 def test_late_capacity_is_rolled_up_again(rolled: Database) -> None:
-    rolled.put_capacities(
-        1, [Capacity("n2", "m", 4, CapacityState.READY, DAY_1 + 20.0 * HOUR, None)], NOW, late=DAY_1 + 20.0 * HOUR
+    rolled.put_changes(
+        1,
+        NOW,
+        capacities=[Capacity("n2", "m", 4, CapacityState.READY, DAY_1 + 20.0 * HOUR, None)],
+        late=DAY_1 + 20.0 * HOUR,
     )
     assert roll_all(rolled, NOW) == [*(f"hour {number}" for number in range(20, 24)), "day 0 True"]
     assert ledger(rolled, ALL, Level.CLUSTER)[0]["capacity_gpu_seconds"] == 8 * 21 * HOUR + 4 * 4 * HOUR
@@ -129,7 +132,7 @@ def test_late_capacity_is_rolled_up_again(rolled: Database) -> None:
 
 def test_late_data_without_a_difference_leaves_the_day(rolled: Database) -> None:
     """Hours that were reopened without a change are the same as before, and so is their day."""
-    rolled.put_holdings(1, [HELD], NOW, late=DAY_1 + 22.0 * HOUR)
+    rolled.put_changes(1, NOW, holdings=[HELD], late=DAY_1 + 22.0 * HOUR)
     assert roll_all(rolled, NOW) == ["hour 22", "hour 23", "day 0 False"]
     assert not any(provisional(rolled).values())
 
@@ -142,7 +145,7 @@ def test_hour_written_to_during_its_rollup_stays_provisional(rolled: Database, m
 
     def holdings_with_a_late_write(cluster: int, start: float, end: float) -> list[Holding]:
         found = read(cluster, start, end)
-        rolled.put_holdings(1, [HELD._replace(end=moment, ending=EndReason.DELETED)], NOW, late=moment)
+        rolled.put_changes(1, NOW, holdings=[HELD._replace(end=moment, ending=EndReason.DELETED)], late=moment)
         return found
 
     with monkeypatch.context() as patch:

@@ -48,9 +48,13 @@ def filled_database(path: Path, begin: int) -> Database:
     ]
     database = open_database(str(path / "usage.db"))
     cluster = database.cluster("uid", "lab")
-    database.put_holdings(cluster, pods, begin + DAYS * DAY)
-    database.put_capacities(cluster, nodes, begin + DAYS * DAY)
-    database.put_quotas(cluster, [GpuQuota("nlp", 6.0, begin - DAY, begin + 26.5 * HOUR)])
+    database.put_changes(
+        cluster,
+        begin + DAYS * DAY,
+        holdings=pods,
+        capacities=nodes,
+        quotas=[GpuQuota("nlp", 6.0, begin - DAY, begin + 26.5 * HOUR)],
+    )
     for day in range(begin, begin + DAYS * DAY, DAY):
         hours = [roll_up(start, HOUR, pods, nodes, [], 15) for start in range(day, day + DAY, HOUR)]
         for hour in hours:

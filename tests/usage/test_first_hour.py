@@ -81,10 +81,14 @@ class Samples(SimpleNamespace):
 def database(tmp_path: Path) -> Iterator[Database]:
     found = open_database(str(tmp_path / "usage.db"))
     cluster = found.cluster("uid", "lab")
-    found.set_began(cluster, float(BEGAN))
-    found.put_capacities(cluster, CAPACITIES, BEGIN + 2.0 * HOUR)
-    found.put_holdings(cluster, HOLDINGS, BEGIN + 2.0 * HOUR)
-    found.put_quotas(cluster, [GpuQuota("a", 6.0, BEGIN - 5.0, None)])
+    found.put_changes(
+        cluster,
+        BEGIN + 2.0 * HOUR,
+        began=float(BEGAN),
+        capacities=CAPACITIES,
+        holdings=HOLDINGS,
+        quotas=[GpuQuota("a", 6.0, BEGIN - 5.0, None)],
+    )
     yield found
     found.close()
 
@@ -136,7 +140,7 @@ def test_answers_cover_only_the_known_time(database: Database) -> None:
 
 def test_day_of_the_first_hour(database: Database, tmp_path: Path) -> None:
     hours = range(BEGIN, (BEGIN // DAY + 1) * DAY, HOUR)
-    database.mark_seen(1, float(hours.stop))
+    database.put_changes(1, float(hours.stop))
     health = rolled(database, *((hour, hours[-1] + 9.0 * HOUR) for hour in hours))
     assert health.rolled_until == hours.stop
     DayRoller(database, 1).roll(BEGIN // DAY * DAY)
@@ -159,9 +163,9 @@ def test_workload_is_idle_since_collecting_began_at_most(database: Database) -> 
 
 
 def test_begin_of_collecting_is_set_once(database: Database) -> None:
-    database.set_began(1, BEGAN + 5000.0)
+    database.put_changes(1, began=BEGAN + 5000.0)
     assert database.began(1) == BEGAN
     other = database.cluster("other", "other")
-    database.mark_seen(other, float(BEGAN))
-    database.set_began(other, BEGAN + 5000.0)
+    database.put_changes(other, float(BEGAN))
+    database.put_changes(other, began=BEGAN + 5000.0)
     assert database.began(other) is None, "collected before the time was recorded"

@@ -40,8 +40,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def database(tmp_path: Path) -> Iterator[Database]:
     found = open_database(str(tmp_path / "usage.db"))
     assert found.cluster("uid", "lab") == 1
-    found.put_capacities(1, [Capacity("n1", "m", 8, CapacityState.READY, BEGIN - 99.0, None)], BEGIN + 9 * HOUR)
-    found.put_holdings(1, [HELD], BEGIN + 9.0 * HOUR)
+    found.put_changes(1, BEGIN + 9 * HOUR, capacities=[Capacity("n1", "m", 8, CapacityState.READY, BEGIN - 99.0, None)])
+    found.put_changes(1, BEGIN + 9.0 * HOUR, holdings=[HELD])
     yield found
     found.close()
 
@@ -97,11 +97,11 @@ def test_hour_without_all_measurements_stays_provisional(database: Database, mea
 def test_hour_is_provisional_until_its_holdings_are_known(tmp_path: Path) -> None:
     own = open_database(str(tmp_path / "usage.db"))
     own.cluster("uid", "lab")
-    own.mark_seen(1, END - 1.0)
+    own.put_changes(1, END - 1.0)
     found = roller(own, None, BEGIN + 60)
     found.roll(BEGIN, END + GIVE_UP_AFTER)
     assert own.hours(1, BEGIN, END)[BEGIN].provisional
-    own.mark_seen(1, END + 0.0)
+    own.put_changes(1, END + 0.0)
     found.roll(BEGIN, END + GIVE_UP_AFTER)
     assert not own.hours(1, BEGIN, END)[BEGIN].provisional
     own.close()
@@ -130,7 +130,7 @@ def test_late_changes_make_hours_due_again(database: Database, measured: str) ->
     moment = BEGIN + 1800.0
     one = HELD._replace(end=moment, ending=EndReason.CHANGED)
     two = HELD._replace(start=moment, labels={"team": "b"})
-    database.put_holdings(1, [one, two], now)
+    database.put_changes(1, now, holdings=[one, two])
     found.late(moment, now)
     assert found.due(now) == BEGIN
     assert found.roll(BEGIN, now)
@@ -158,7 +158,7 @@ def test_hour_keeps_measurements_without_prometheus(database: Database, measured
 def test_open_ledger_is_logged(database: Database, caplog: pytest.LogCaptureFixture) -> None:
     """Nine GPUs are allocated on a node that has eight: this is logged, and the sums are not corrected."""
     more = HELD._replace(pod_uid="u2", pod="q", workload=WorkloadKey("a", "Pod", "q", "u2"), gpus=8)
-    database.put_holdings(1, [more], BEGIN + 9.0 * HOUR)
+    database.put_changes(1, BEGIN + 9.0 * HOUR, holdings=[more])
     found = roller(database, None, END + ROLL_UP_AFTER)
     assert found.roll(BEGIN, END + ROLL_UP_AFTER)
     told = [record.__dict__ for record in caplog.records if record.message == "the ledger of an hour does not close"]
@@ -182,8 +182,7 @@ def test_hours_before_collecting_began_are_not_due(tmp_path: Path) -> None:
     health = CollectorHealth()
     found = HourRoller(own, 1, None, 15, KEYS, health)
     found.begin(BEGIN + 60.0)
-    own.set_began(1, BEGIN + 2 * HOUR + 600.0)
-    own.mark_seen(1, BEGIN + 9.0 * HOUR)
+    own.put_changes(1, BEGIN + 9.0 * HOUR, began=BEGIN + 2 * HOUR + 600.0)
     now = BEGIN + 4 * HOUR + FINAL_AFTER
     while (hour := found.due(now)) is not None:
         found.roll(hour, now)
@@ -196,6 +195,6 @@ def test_hours_since_collecting_began_are_due_after_a_restart(tmp_path: Path) ->
     """The collector was killed before it had stored an hour."""
     own = open_database(str(tmp_path / "usage.db"))
     own.cluster("uid", "lab")
-    own.set_began(1, BEGIN + 600.0)
+    own.put_changes(1, began=BEGIN + 600.0)
     assert roller(own, None, BEGIN + 3 * HOUR).due(BEGIN + 3.0 * HOUR) == BEGIN
     own.close()

@@ -37,7 +37,7 @@ def database_of(path: Path, hours: Sequence[Hour], *, held_from: float = START, 
         Holding(f"p-{model}", "team", f"p-{model}", KEY, "n", 4.0, model, {"team": "x"}, {}, held_from, held_from, None)
         for model in ("A", "B")
     ]
-    database.put_holdings(cluster, pods, end)
+    database.put_changes(cluster, end, holdings=pods)
     for number, hour in enumerate(hours):
         if hour is None:
             continue
@@ -103,7 +103,7 @@ def test_changed_labels_do_not_end_idle_time(gap: float, idle: float, tmp_path: 
             held._replace(start=first, end=second - gap, ending=EndReason.CHANGED, labels={"team": "y"}),
             held._replace(start=second, labels={"team": "z"}),
         ]
-        database.put_holdings(1, parts, START + 10.0 * HOUR)
+        database.put_changes(1, START + 10.0 * HOUR, holdings=parts)
     (found,) = idle_workloads(database, "", START, START + 10 * HOUR)
     assert ((found.until - found.since) / HOUR, found.labels) == (idle, {"team": "z"})
     database.close()
@@ -149,7 +149,7 @@ def test_latest_utilization_of_workloads(tmp_path: Path) -> None:
     held = Holding("p", "team", "p", KEY, "n", 1.0, "A", {}, {}, START, START, None)
     for last, used in ((START + 30.0, None), (START + 280.0, 40.0)):
         series = GpuSeries("n", "0", "team", "p", array("d", [START + 15.0, last]), array("d", [40.0, 40.0]))
-        database.put_snapshot(1, take_snapshot(START + 300.0, [held], [], [series], reach=37.5))
+        database.put_changes(1, snapshots=[take_snapshot(START + 300.0, [held], [], [series], reach=37.5)])
         assert latest_utilization(database, "", START) == {"uid-1": used}
     assert latest_utilization(database, "", START + 301.0) == {}, "the snapshot is too old"
     database.close()

@@ -65,7 +65,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """A database of two days and six hours; only the first day is final."""
     found = open_database(str(tmp_path_factory.mktemp("steps") / "usage.db"))
     cluster = found.cluster("uid", "lab")
-    found.put_holdings(cluster, PODS, BEGIN + HOURS * HOUR)
+    found.put_changes(cluster, BEGIN + HOURS * HOUR, holdings=PODS)
     hours = [rolled(number) for number in range(HOURS)]
     for hour in hours:
         found.put_rolled_up(cluster, hour, provisional=False)
@@ -271,7 +271,7 @@ def test_workload_with_two_values_counts_once_for_each(tmp_path: Path) -> None:
     ]
     found = open_database(str(tmp_path / "usage.db"))
     cluster = found.cluster("uid", "lab")
-    found.put_holdings(cluster, pods, BEGIN + 4 * HOUR)
+    found.put_changes(cluster, BEGIN + 4 * HOUR, holdings=pods)
     for number in range(4):
         begin = BEGIN + number * HOUR
         hour = roll_up(begin, HOUR, pods, NODES, [], 15, label_keys=("app", "team"), annotation_keys=())

@@ -224,8 +224,9 @@ def write_rolled_up_hour(path: Path, uid: str) -> None:
     held = Holding(
         "u1", "a", "p", workload, "n1", 2, "m", {}, {}, before + 600, before + 600, until, EndReason.FINISHED
     )
-    database.put_capacities(number, [Capacity("n1", "m", 8, CapacityState.READY, before - 100, until)], until)
-    database.put_holdings(number, [held], until)
+    database.put_changes(
+        number, until, capacities=[Capacity("n1", "m", 8, CapacityState.READY, before - 100, until)], holdings=[held]
+    )
     roller = HourRoller(database, number, None, 15, UsageKeys((), ()))
     roller.begin(until)
     roller.roll(int(before), until)

@@ -84,9 +84,11 @@ class KnownStore:
         self.quotas = self.quotas if quotas is None else quotas
         self.database = open_database(address)
         self.cluster = self.database.cluster("uid", "lab")
-        self.database.put_quotas(self.cluster, self.quotas)
+        self.database.put_changes(self.cluster, quotas=self.quotas)
         # Quotas of another cluster do not count.
-        self.database.put_quotas(self.database.cluster("other", "other"), [GpuQuota("blue", 1000, FIRST - DAY, None)])
+        self.database.put_changes(
+            self.database.cluster("other", "other"), quotas=[GpuQuota("blue", 1000, FIRST - DAY, None)]
+        )
         hours = [self._rolled(start) for start in range(FIRST, LAST, HOUR)]
         for hour in hours:
             self.database.put_rolled_up(self.cluster, hour, provisional=hour.seconds < HOUR)
@@ -178,7 +180,7 @@ def test_rows_equal_sums_over_seconds(known: KnownStore) -> None:
     counts = [check(known, truth, *split) for split in SPLITS]
     assert counts[0] > counts[1] > 0
     # Quotas do not change the other columns of the ledger.
-    known.database.put_quotas(known.cluster, [GpuQuota(name, 1.0, FIRST - DAY, None) for name in NAMESPACES])
+    known.database.put_changes(known.cluster, quotas=[GpuQuota(name, 1.0, FIRST - DAY, None) for name in NAMESPACES])
     assert accounts(known.database) == before
     assert all(row["closes"] for row in before)
 
@@ -227,7 +229,7 @@ def test_day_with_little_known_time(address: str, seconds: int) -> None:
     cluster = database.cluster("uid", "lab")
     start = MIDNIGHT + 10 * HOUR
     quotas = [GpuQuota("blue", 2, start, start + 600), GpuQuota("blue", 6, start + 600, start + seconds)]
-    database.put_quotas(cluster, [*quotas, GpuQuota("blue", 24, start + seconds, None)])
+    database.put_changes(cluster, quotas=[*quotas, GpuQuota("blue", 24, start + seconds, None)])
     there = [Capacity("n1", "A100", 8, CapacityState.READY, start, None)]
     key = WorkloadKey("blue", "Job", "train", "uid-1")
     pods = [Holding("pod-1", "blue", "pod-1", key, "n1", 1.0, "A100", {}, {}, start, None, None)]
@@ -246,7 +248,7 @@ def test_day_with_little_known_time(address: str, seconds: int) -> None:
 def test_namespace_without_holdings_has_no_row(address: str) -> None:
     """A namespace with a quota that never held GPUs has no row."""
     known = KnownStore(address, 0)
-    known.database.put_quotas(known.cluster, [GpuQuota("never", 16, FIRST, None)])
+    known.database.put_changes(known.cluster, quotas=[GpuQuota("never", 16, FIRST, None)])
     found = rows(known.database, HoursQuery("lab", FIRST, LAST), with_idle=True)
     assert {row["namespace"] for row in found} <= set(NAMESPACES)
     idle = [row for row in found if row["allocated_gpu_count"] == 0]

@@ -92,10 +92,10 @@ def test_wait_for_a_lock_is_limited(postgresql: PostgresqlServer, monkeypatch: p
     one, other = open_database(url), open_database(url)
     cluster = one.cluster("uid-1", "lab")
     with pytest.raises(DatabaseProblem, match=r"was locked by another process for 0\.2 s"), one._writing():
-        other.mark_seen(cluster, 1.0)
+        other.put_changes(cluster, 1.0)
     with pytest.raises(DatabaseProblem, match="closed the connection"):
         hold_lock_idle(one)
-    other.mark_seen(cluster, 2.0)
+    other.put_changes(cluster, 2.0)
     assert one.last_seen(cluster) == 2.0
     one.close()
     other.close()
@@ -130,7 +130,7 @@ def test_odd_pod_metadata_can_be_stored(postgresql: PostgresqlServer) -> None:
     rolled = RolledUp(0, 3600.0, {Group(Level.ANNOTATION, "team", annotations["team"]): Sums(alloc_gpu_s=1)}, "d")
     database = open_database(postgresql.new_database())
     cluster = database.cluster("uid-1", "lab")
-    database.put_holdings(cluster, [held], 2.0)
+    database.put_changes(cluster, 2.0, holdings=[held])
     assert database.put_rolled_up(cluster, rolled, False)
     assert database.open_holdings(cluster) == [held]
     assert annotations["team"].startswith(odd[1:60])
@@ -155,7 +155,7 @@ def test_server_restart(own: PostgresqlServer) -> None:
     database.put_rolled_up(cluster, hour(1), False)
     own.stop()
     with pytest.raises(DatabaseProblem, match=r"connection refused|closed the connection"):
-        database.mark_seen(cluster, 1.0)
+        database.put_changes(cluster, 1.0)
     own.start()
     assert database.put_rolled_up(cluster, hour(2), False)
     assert database.rolled_up(cluster, 0, 1) == [hour(2)]

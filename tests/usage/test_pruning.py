@@ -63,12 +63,12 @@ def fill(path: Path) -> None:
         for day in range(DAYS)
         for number, key in enumerate(WORKLOADS)
     ]
-    database.put_holdings(cluster, [*held, held[0]._replace(pod_uid="long", end=None)], NOW)
+    database.put_changes(cluster, NOW, holdings=[*held, held[0]._replace(pod_uid="long", end=None)])
     gone = Capacity("gone", "A100", 8, CapacityState.READY, BEGIN - DAY, BEGIN + DAY - 1)
-    database.put_capacities(cluster, [gone, gone._replace(node="n1", gpus=64, end=None)], NOW)
+    database.put_changes(cluster, NOW, capacities=[gone, gone._replace(node="n1", gpus=64, end=None)])
     changes = [BEGIN - DAY, BEGIN + DAY, BEGIN + DAY + 1, BEGIN + 2 * DAY]
     quotas = [GpuQuota("a", place, start, end) for place, (start, end) in enumerate(pairwise(changes))]
-    database.put_quotas(cluster, [*quotas, GpuQuota("open", 1, BEGIN - DAY, None)])
+    database.put_changes(cluster, quotas=[*quotas, GpuQuota("open", 1, BEGIN - DAY, None)])
     for day in range(BEGIN, BEGIN + DAYS * DAY, DAY):
         hours = [hour(start) for start in range(day, day + DAY, 3 * HOUR)]
         for one in hours:
@@ -76,7 +76,7 @@ def fill(path: Path) -> None:
         database.put_rolled_up(cluster, add_up(hours, []), provisional=day == BEGIN + 3 * DAY, span=PeriodLength.DAY)
     items = tuple(WorkloadAllocation(key, 1, 50.0) for key in WORKLOADS)
     for time in range(BEGIN, BEGIN + DAYS * DAY, 3 * HOUR):
-        database.put_snapshot(cluster, AllocationSnapshot(time, 64, 60, items))
+        database.put_changes(cluster, snapshots=[AllocationSnapshot(time, 64, 60, items)])
     database.close()
 
 
@@ -234,7 +234,7 @@ def test_late_change_does_not_replace_expired_hours(restarted: bool, database: D
     days.begin(NOW)
     late = BEGIN + 100.0
     [held] = [item for item in database.holdings(1, BEGIN, NOW) if item.pod_uid == "long"]
-    database.put_holdings(1, [held._replace(pod_uid="late", start=late)], NOW, late)
+    database.put_changes(1, NOW, holdings=[held._replace(pod_uid="late", start=late)], late=late)
     hours.late(late, NOW)
     while (hour := hours.due(NOW)) is not None:
         hours.roll(hour, NOW)
@@ -259,7 +259,7 @@ def test_pruning_deletes_the_hours_of_a_day_together(database: Database) -> None
 def test_pruning_keeps_other_clusters(database: Database) -> None:
     other = database.cluster("uid-2", "other")
     database.put_rolled_up(other, hour(BEGIN), provisional=False)
-    database.put_snapshot(other, AllocationSnapshot(BEGIN, 64, 60, ()))
+    database.put_changes(other, snapshots=[AllocationSnapshot(BEGIN, 64, 60, ())])
     prune(database)
     assert set(database.hours(other, 0, 2**40)) == {BEGIN}
     assert len(snapshot_list(database, HoursQuery("other", 0, NOW)).answer) == 1

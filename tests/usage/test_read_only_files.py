@@ -46,14 +46,14 @@ def quotas(database: Database) -> int:
 
 def test_file_without_a_writer(path: Path) -> None:
     with closing(open_database(str(path))) as database:
-        database.put_quotas(1, KNOWN)
+        database.put_changes(1, quotas=KNOWN)
     make_read_only(path)
 
     def look() -> None:
         with closing(open_database(str(path))) as database:
             assert quotas(database) == len(KNOWN)
             with pytest.raises(DatabaseProblem, match="is read-only; writing needs write access to the file and"):
-                database.put_quotas(1, KNOWN)
+                database.put_changes(1, quotas=KNOWN)
         assert os.listdir(path.parent) == [path.name]
 
     assert as_nobody(look) == 0
@@ -62,7 +62,7 @@ def test_file_without_a_writer(path: Path) -> None:
 def test_file_with_a_writer(path: Path) -> None:
     """Rows that are only in the write-ahead log are visible."""
     with closing(open_database(str(path))) as writer:
-        writer.put_quotas(1, KNOWN[:5])
+        writer.put_changes(1, quotas=KNOWN[:5])
         make_read_only(path)
 
         def look() -> None:
@@ -82,7 +82,7 @@ def test_file_that_is_written_during_a_query(path: Path, closes: bool) -> None:
         path.parent.chmod(0o755)
         path.chmod(0o644)
         with closing(open_database(str(path))) as database:
-            database.put_quotas(1, KNOWN)
+            database.put_changes(1, quotas=KNOWN)
             if closes:
                 database.close()
             os.write(written[1], b"x")

@@ -26,9 +26,9 @@ def rerun(path: Path, monkeypatch: pytest.MonkeyPatch, server_time: Callable[[],
     """Roll up ten hours of a cluster that was collected from the middle of the third."""
     database = open_database(str(path))
     cluster = database.cluster("uid", "lab")
-    database.set_began(cluster, BEGIN + 2.5 * HOUR)
+    database.put_changes(cluster, began=BEGIN + 2.5 * HOUR)
     capacity = Capacity("n1", "m", 8, CapacityState.READY, BEGIN - 99.0, None)
-    database.put_capacities(cluster, [capacity], BEGIN + 5.0 * HOUR)
+    database.put_changes(cluster, BEGIN + 5.0 * HOUR, capacities=[capacity])
     site = SimpleNamespace(
         session=SimpleNamespace(server_time=server_time, close=lambda: None),
         database=database,

@@ -37,7 +37,7 @@ def test_details_of_many_snapshots_are_read_in_parts(
     keys = [WorkloadKey(namespace, "Job", "w", namespace) for namespace in ("a", "b")]
     for number in range(NUMBER):
         held = tuple(WorkloadAllocation(key, float(1 + number % 7), None) for key in keys)
-        database.put_snapshot(cluster, AllocationSnapshot(number * 300.0, 64, 60, held))
+        database.put_changes(cluster, snapshots=[AllocationSnapshot(number * 300.0, 64, 60, held)])
     sizes = []
 
     def read(*asked: Any, **how: Any) -> Any:

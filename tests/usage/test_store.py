@@ -140,10 +140,10 @@ def test_intervals_are_read_as_written(database: Database, cluster: int) -> None
         holding(),
         holding("p2", workload=BERT._replace(name="b/c", uid=""), labels={}, started=None, start=150.5),
     )
-    database.put_holdings(cluster, [one, other], 200.0)
+    database.put_changes(cluster, 200.0, holdings=[one, other])
     assert database.open_holdings(cluster) == [one, other]
     ended = one._replace(end=300.0, ending=EndReason.FINISHED)
-    database.put_holdings(cluster, [ended], 300.0)
+    database.put_changes(cluster, 300.0, holdings=[ended])
     assert database.open_holdings(cluster) == [other]
     # Half-open: an interval that ends at the start, or begins at the end, is not in the range.
     assert database.holdings(cluster, 0, 100) == []
@@ -151,21 +151,19 @@ def test_intervals_are_read_as_written(database: Database, cluster: int) -> None
     assert database.holdings(cluster, 300, 400) == [other]
     # Another interval of the same pod is a new row.
     again = ended._replace(start=300.0, end=None, ending=None, labels={"team": "b"})
-    database.put_holdings(cluster, [again], 310.0)
+    database.put_changes(cluster, 310.0, holdings=[again])
     assert database.open_holdings(cluster) == [other, again]
     capacity = Capacity("n1", "A100", 8.0, CapacityState.READY, 50.0, None)
-    database.put_capacities(cluster, [capacity], 320.0)
+    database.put_changes(cluster, 320.0, capacities=[capacity])
     assert database.open_capacities(cluster) == [capacity]
     changed = [capacity._replace(end=60.0), capacity._replace(start=60.0, state=CapacityState.NOT_READY, gpus=7.5)]
-    database.put_capacities(cluster, changed, 330.0)
+    database.put_changes(cluster, 330.0, capacities=changed)
     assert database.capacities(cluster, 0, 100) == changed
     assert database.capacities(cluster, 60, 61) == changed[1:]
-    database.put_holdings(cluster, [], 340.0)
-    database.put_capacities(cluster, [], 341.0)
+    database.put_changes(cluster, 341.0)
     quotas = [GpuQuota("a", 8.0, 60.0, 70.0), GpuQuota("a", 0.0, 70.0, None), GpuQuota("b", 0.5, 65.0, None)]
-    database.put_quotas(cluster, [quotas[0]._replace(end=None), quotas[2]])
-    database.put_quotas(cluster, quotas[:2])
-    database.put_quotas(cluster, [])
+    database.put_changes(cluster, quotas=[quotas[0]._replace(end=None), quotas[2]])
+    database.put_changes(cluster, quotas=quotas[:2])
     assert database.open_quotas(cluster) == quotas[1:]
     assert database.quotas(cluster, 0, 70) == [quotas[0], quotas[2]]
     assert database.quotas(cluster, 70, 80) == quotas[1:]
@@ -196,19 +194,19 @@ def test_clusters_are_separate(database: Database, cluster: int) -> None:
     other = database.cluster("uid-2", "cluster-2")
     assert other != cluster
     assert database.last_seen(other) is None
-    database.put_holdings(cluster, [holding()], 1.0)
+    database.put_changes(cluster, 1.0, holdings=[holding()])
     database.put_rolled_up(cluster, hour(), False)
     assert (database.open_holdings(other), database.hours(other, 0, HOUR), database.last_seen(other)) == ([], {}, None)
     # The uid identifies a cluster; its name may change.
     assert database.cluster("uid-1", "renamed") == cluster
     assert database.cluster_name(cluster) == "renamed"
     # The last seen time never decreases.
-    database.mark_seen(cluster, 50.0)
-    database.mark_seen(cluster, 40.0)
+    database.put_changes(cluster, 50.0)
+    database.put_changes(cluster, 40.0)
     assert database.last_seen(cluster) == 50.0
     assert database.quotas_seen(cluster) is None
     for moment in (20.0, 30.0, 10.0):
-        database.mark_quotas_seen(cluster, moment)
+        database.put_changes(cluster, quotas_seen=moment)
     assert (database.quotas_seen(cluster), database.last_seen(cluster)) == (30.0, 50.0)
 
 
@@ -259,9 +257,10 @@ def test_workloads_have_the_labels_and_status_of_their_pods(database: Database, 
     def of(name: str) -> WorkloadKey:
         return BERT._replace(name=name, uid=f"uid-{name}")
 
-    database.put_holdings(
+    database.put_changes(
         cluster,
-        [
+        5000.0,
+        holdings=[
             holding("1", workload=of("runs"), labels={"team": "before"}, end=1000.0, ending=EndReason.CHANGED),
             holding("1", workload=of("runs"), labels={"team": "after"}, start=1000.0),
             holding("2", workload=of("waits"), started=None),
@@ -274,7 +273,6 @@ def test_workloads_have_the_labels_and_status_of_their_pods(database: Database, 
             # Starts after the hour.
             holding("7", workload=of("unknown"), start=4000.0),
         ],
-        5000.0,
     )
     names = ("runs", "waits", "ended", "both", "runs-out", "unknown")
     database.put_rolled_up(cluster, hour(**{name: Sums(alloc_gpu_s=1, running_gpu_s=1) for name in names}), False)
@@ -294,15 +292,15 @@ def test_workloads_have_the_labels_and_status_of_their_pods(database: Database, 
 def test_workloads_of_a_partly_known_day(database: Database, cluster: int) -> None:
     """A day whose collecting began in the evening still covers its calendar day."""
     evening, later = 20 * 3600.0, 22 * 3600.0
-    database.put_holdings(
+    database.put_changes(
         cluster,
-        [
+        24 * 3600.0,
+        holdings=[
             holding(
                 "1", start=evening, started=evening, end=later, labels={"team": "before"}, ending=EndReason.CHANGED
             ),
             holding("1", start=later, started=evening, end=later + 60, labels={"team": "b"}, ending=EndReason.FINISHED),
         ],
-        24 * 3600.0,
     )
     day = replace(hour(bert=Sums(alloc_gpu_s=1, running_gpu_s=1)), seconds=4 * 3600.0)
     database.put_rolled_up(cluster, day, False, PeriodLength.DAY)
@@ -312,14 +310,14 @@ def test_workloads_of_a_partly_known_day(database: Database, cluster: int) -> No
 
 def test_snapshots_are_read_as_written(database: Database, cluster: int, clock: Clock) -> None:
     held = (WorkloadAllocation(BERT, 8.0, 85.333), WorkloadAllocation(BERT._replace(name="b", uid="x"), 0.25, None))
-    database.put_snapshot(cluster, AllocationSnapshot(300.0, 128.0, 8.25, held))
+    database.put_changes(cluster, snapshots=[AllocationSnapshot(300.0, 128.0, 8.25, held)])
     with database.reading() as connection:
         first = latest_snapshot(connection, cluster)
     assert first is not None
     assert (first.created_at, first.has_details) == (clock.now, True)
     assert first.snapshot == AllocationSnapshot(300.0, 128.0, 8.25, (held[0]._replace(utilization=85.33), held[1]))
     # A snapshot of the same time replaces the first one; an empty list of workloads is known, not missing.
-    database.put_snapshot(cluster, AllocationSnapshot(300.0, 128.0, 0.0, ()))
+    database.put_changes(cluster, snapshots=[AllocationSnapshot(300.0, 128.0, 0.0, ())])
     with database.reading() as connection:
         second = latest_snapshot(connection, cluster)
     assert second is not None
@@ -792,7 +790,7 @@ def test_threads_share_a_database(database: Database, cluster: int) -> None:
         try:
             for turn in range(10):
                 database.put_rolled_up(cluster, hour(number * HOUR, digest=str(turn), a=Sums(alloc_gpu_s=turn)), False)
-                database.put_holdings(cluster, [holding(f"p{number}", start=float(turn))], float(turn))
+                database.put_changes(cluster, float(turn), holdings=[holding(f"p{number}", start=float(turn))])
                 database.rolled_up(cluster, 0, 10 * HOUR)
         except Exception as error:
             failures.append(error)
@@ -872,9 +870,9 @@ def test_ends_of_closed_intervals(address: str) -> None:
         Holding(uid, "a", "p", key, "n1", 1, "m", {}, {}, start, None, end)
         for uid, start, end in [("over", 1.0, 2.0), ("over", 2.0, 5.0), ("open", 1.0, 2.0), ("open", 2.0, None)]
     ]
-    database.put_holdings(cluster, held, 9.0)
+    database.put_changes(cluster, 9.0, holdings=held)
     there = [Capacity("n1", "m", 8, CapacityState.READY, start, end) for start, end in [(1.0, 3.0), (4.0, None)]]
-    database.put_capacities(cluster, [*there, there[0]._replace(node="n2", end=7.0)], 9.0)
+    database.put_changes(cluster, 9.0, capacities=[*there, there[0]._replace(node="n2", end=7.0)])
     asked = ["over", "open", *(f"u{number}" for number in range(1200))]
     assert database.holding_ends(cluster, asked) == {"over": 5.0}
     assert database.capacity_ends(cluster) == {"n1": 3.0, "n2": 7.0}

@@ -167,7 +167,7 @@ def test_month_of_an_unreachable_cluster_is_not_sealed(tmp_path: Path) -> None:
     ):
         cluster = store.cluster(name, name)
         store.put_rolled_up(cluster, RolledUp(int(hour), HOUR, {Group(Level.CLUSTER): Sums()}, name), False)
-        store.mark_seen(cluster, float(hour + HOUR))
+        store.put_changes(cluster, float(hour + HOUR))
     for days, reason in ((1, "the last hours of away are not rolled up"), (40, None)):
         found = export_months(store, tmp_path / "months", now=october.next.start + days * DAY)
         assert found.open.get(october) == reason

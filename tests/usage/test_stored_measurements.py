@@ -74,8 +74,8 @@ def database(tmp_path: Path) -> Iterator[Database]:
     found = open_database(str(tmp_path / "usage.db"))
     assert found.cluster("uid", "lab") == 1
     nodes = [Capacity(node, "m", 8, CapacityState.READY, BEGIN - 99.0, None) for node in ("n1", "n2")]
-    found.put_capacities(1, nodes, BEGIN + 9 * HOUR)
-    found.put_holdings(1, [holding(pod) for pod in PODS], BEGIN + 9.0 * HOUR)
+    found.put_changes(1, BEGIN + 9 * HOUR, capacities=nodes)
+    found.put_changes(1, BEGIN + 9.0 * HOUR, holdings=[holding(pod) for pod in PODS])
     yield found
     found.close()
 
@@ -143,8 +143,11 @@ def test_hour_running_at_a_restart_keeps_its_measurements(roll: Roll, database: 
     """The next collector applies late changes of holdings and keeps the earlier measurements."""
     roll("whole", BEGIN + 2700)
     assert measured(database) == pytest.approx({name: 0.75 * hours for name, hours in WHOLE.items()})
-    database.put_holdings(
-        1, [holding("q")._replace(end=BEGIN + 900.0, ending=EndReason.FINISHED)], END + HOUR, BEGIN + 900.0
+    database.put_changes(
+        1,
+        END + HOUR,
+        holdings=[holding("q")._replace(end=BEGIN + 900.0, ending=EndReason.FINISHED)],
+        late=BEGIN + 900.0,
     )
     assert roll("without a pod of a node", END + ROLL_UP_AFTER)
     expected = {"n1": 1.25, "n2": 1.0, "a/Job/train": 1.25, "a/Job/other": 1.0}

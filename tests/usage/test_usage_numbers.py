@@ -92,7 +92,7 @@ def test_numbers_of_the_example(example: list[list[dict[str, str]]], tmp_path: P
         (name, float(gpus), clock(first), clock(last) if last else None)
         for name, gpus, first, last in map(dict.values, quotas)
     ]
-    database.put_quotas(number, [GpuQuota(*spell) for spell in spells])
+    database.put_changes(number, quotas=[GpuQuota(*spell) for spell in spells])
     hours = HoursQuery("", START, START + HOUR)
     [cluster] = rows(cluster_hours(database, hours))
     for table in numbers:

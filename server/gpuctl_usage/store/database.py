@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -154,52 +154,46 @@ class Database:
         with self.reading() as source, other._writing() as target:
             return copying.copy_rows(source, target)
 
-    def put_holdings(self, cluster: int, changed: Sequence[Holding], seen_at: float, late: float | None = None) -> None:
-        """Insert holdings, or replace those with the same pod and start.
+    def put_changes(
+        self,
+        cluster: int,
+        seen_at: float | None = None,
+        *,
+        holdings: Sequence[Holding] = (),
+        capacities: Sequence[Capacity] = (),
+        quotas: Sequence[GpuQuota] = (),
+        snapshots: Iterable[AllocationSnapshot] = (),
+        quotas_seen: float | None = None,
+        began: float | None = None,
+        late: float | None = None,
+    ) -> None:
+        """Insert what was collected, or replace what has the same key (pod, node or namespace) and time.
 
-        :param seen_at: time until which the holdings are complete with these.
+        :param seen_at: time until which holdings and capacities are complete with these; ``quotas_seen``: likewise
+            quotas, which have a watch and a permission of their own.
+        :param began: when collecting began; ignored if something of the cluster was collected before.
         :param late: earliest time from which hours may have been rolled up without these; those hours and their days
-            become provisional.
+            become provisional. Hours do not depend on quotas.
         """
         with self._writing() as connection:
-            intervals.put_holdings(connection, cluster, changed)
+            if began is not None:
+                is_new = clusters.c.id == cluster, clusters.c.began.is_(None), clusters.c.last_seen.is_(None)
+                connection.execute(update(clusters).where(*is_new).values(began=began))
+            intervals.put_capacities(connection, cluster, capacities)
+            intervals.put_holdings(connection, cluster, holdings)
+            intervals.put_quotas(connection, cluster, quotas)
             hours.reopen(connection, cluster, late)
-            _seen(connection, cluster, seen_at)
-
-    def put_capacities(
-        self, cluster: int, changed: Sequence[Capacity], seen_at: float, late: float | None = None
-    ) -> None:
-        """Insert capacities, or replace those with the same node and start. Parameters as for :meth:`put_holdings`."""
-        with self._writing() as connection:
-            intervals.put_capacities(connection, cluster, changed)
-            hours.reopen(connection, cluster, late)
-            _seen(connection, cluster, seen_at)
-
-    def put_quotas(self, cluster: int, changed: Sequence[GpuQuota]) -> None:
-        """Insert quotas, or replace those with the same namespace and start. Hours do not depend on quotas."""
-        with self._writing() as connection:
-            intervals.put_quotas(connection, cluster, changed)
-
-    def mark_seen(self, cluster: int, at: float) -> None:
-        """Record that holdings are complete until a time although nothing has changed."""
-        with self._writing() as connection:
-            _seen(connection, cluster, at)
-
-    def set_began(self, cluster: int, at: float) -> None:
-        """Record when collecting began, if nothing of the cluster was collected before."""
-        with self._writing() as connection:
-            is_new = clusters.c.id == cluster, clusters.c.began.is_(None), clusters.c.last_seen.is_(None)
-            connection.execute(update(clusters).where(*is_new).values(began=at))
+            for snapshot in snapshots:
+                allocation_snapshots.put_snapshot(connection, cluster, snapshot, self._clock())
+            for column, at in ((clusters.c.last_seen, seen_at), (clusters.c.quotas_seen, quotas_seen)):
+                if at is not None:
+                    later = clusters.c.id == cluster, func.coalesce(column, at) <= at
+                    connection.execute(update(clusters).where(*later).values({column: at}))
 
     def began(self, cluster: int) -> float | None:
         """Return when collecting began; None if it is not recorded."""
         with self.reading() as connection:
             return hours.began(connection, cluster)
-
-    def mark_quotas_seen(self, cluster: int, at: float) -> None:
-        """Record that quotas are complete until a time. Quotas have a watch and a permission of their own."""
-        with self._writing() as connection:
-            _seen(connection, cluster, at, clusters.c.quotas_seen)
 
     def last_seen(self, cluster: int) -> float | None:
         """Return the time until which holdings are complete; None if nothing was collected."""
@@ -327,19 +321,9 @@ class Database:
         with describe_errors(self.name):
             return shrink(self._engine)
 
-    def put_snapshot(self, cluster: int, snapshot: AllocationSnapshot) -> None:
-        """Insert a snapshot, or replace the one of the same time."""
-        with self._writing() as connection:
-            allocation_snapshots.put_snapshot(connection, cluster, snapshot, self._clock())
-
 
 def _free_name(connection: Connection, uid: str, name: str) -> str:
     """Return the name, with a suffix if a cluster with another uid has it."""
     others = set(connection.execute(select(clusters.c.name).where(clusters.c.uid != uid)).scalars())
     short = f"{name}-{uid[:8]}"
     return next((free for free in (name, short) if free not in others), f"{name}-{uid}")
-
-
-def _seen(connection: Connection, cluster: int, at: float, column: Column[Any] = clusters.c.last_seen) -> None:
-    later = clusters.c.id == cluster, func.coalesce(column, at) <= at
-    connection.execute(update(clusters).where(*later).values({column: at}))
