@@ -16,11 +16,12 @@ from gpuctl_server.http_problems import Problem, forbidden, not_found
 from gpuctl_server.job_lookups import require_access
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.service_context import Service
-from gpuctl_usage.answers.name_answers import CollectedCluster, cluster_of, namespace_names
 from gpuctl_usage.answers.name_answers import cluster_names as all_names
+from gpuctl_usage.answers.name_answers import cluster_of, namespace_names
 from gpuctl_usage.answers.query_scope import InvalidQuery, Unanswerable
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.engines import DatabaseProblem
+from gpuctl_usage.store.usage_queries import StoredCluster
 
 Result = TypeVar("Result")
 _OF_THE_SYSTEM = "kube-system"
@@ -91,7 +92,7 @@ def _own_name(service: Service, database: Database) -> str | None:
     return None if found is None else found.name
 
 
-def _own_cluster(service: Service, database: Database) -> CollectedCluster | None:
+def _own_cluster(service: Service, database: Database) -> StoredCluster | None:
     """Return the service's cluster; None if its usage was never collected.
 
     :raises Problem: 503 if the uid of the cluster is not known yet.

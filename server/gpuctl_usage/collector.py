@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.objects.durations import HOUR
@@ -26,7 +26,6 @@ from gpuctl_usage.facts import (
     GpuSeries,
     Holding,
     RetentionDays,
-    UsageKeys,
 )
 from gpuctl_usage.gathering.claimed_devices import ClaimedDevices
 from gpuctl_usage.gathering.cluster_events import ClusterEvent, ClusterEvents, quota_kinds
@@ -101,7 +100,7 @@ class Collector:
         self._site = site
         self._stopping = stopping
         weights = GpuWeights(site.platform)
-        maker = FactMaker(UsageKeys(settings.usage_labels, settings.usage_annotations), weights)
+        maker = FactMaker(settings.usage_keys, weights)
         self._hours, self._days = hour_roller(site, settings), DayRoller(site.database, site.cluster)
         self._clock = ServerClock(site.session)
         quotas = quota_kinds(site.platform)
@@ -187,8 +186,7 @@ class Collector:
         elif (day := self._days.due(now)) is not None:
             self._days.roll(day)
 
-    def _guarded(self, act: object) -> None:
-        assert callable(act)
+    def _guarded(self, act: Callable[[], None]) -> None:
         try:
             act()
         except DatabaseProblem as error:

@@ -16,7 +16,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.usecases.documents.compiling import read_platform
 from gpuctl_usage.answers.name_answers import cluster_of
 from gpuctl_usage.collector_health import CollectorHealth
-from gpuctl_usage.facts import SharedGpuMetrics, UsageKeys
+from gpuctl_usage.facts import SharedGpuMetrics
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
 from gpuctl_usage.hour_scheduling import HourRoller
 from gpuctl_usage.prometheus import Prometheus
@@ -108,8 +108,8 @@ def _continue_collecting(stopping: threading.Event, health: CollectorHealth) -> 
 
 def hour_roller(site: CollectorContext, settings: UsageSettings) -> HourRoller:
     """Return the rollup of the cluster's hours."""
-    keys = UsageKeys(settings.usage_labels, settings.usage_annotations)
-    return HourRoller(site.database, site.cluster, site.samples, settings.usage_scrape_interval, keys, site.health)
+    interval, keys = settings.usage_scrape_interval, settings.usage_keys
+    return HourRoller(site.database, site.cluster, site.samples, interval, keys, site.health)
 
 
 def cannot_collect(error: ClusterError) -> CannotCollect:

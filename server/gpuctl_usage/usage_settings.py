@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from gpuctl_usage.facts import RetentionDays
+from gpuctl_usage.facts import RetentionDays, UsageKeys
 from gpuctl_usage.layered_settings import LayeredSettings
 
 Address = Annotated[str, Field(pattern=r"^https?://[^\s/?#]+[^\s?#]*$")]
@@ -72,3 +72,7 @@ class UsageSettings(LayeredSettings):
         None, description="URL to which `gpuctl usage idle` posts its actions as JSON. Default: none."
     )
     audit: Path | None = Field(None, description="File for the audit, one line for each write. Default: the log.")
+
+    @property
+    def usage_keys(self) -> UsageKeys:
+        return UsageKeys(self.usage_labels, self.usage_annotations)

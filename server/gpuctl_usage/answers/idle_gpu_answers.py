@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from gpuctl.objects.durations import DAY, HOUR
 from gpuctl.objects.label_names import owner_of
@@ -26,7 +26,7 @@ from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.facts import Holding, WorkloadKey
 from gpuctl_usage.store import intervals
 from gpuctl_usage.store.database import Database
-from gpuctl_usage.store.database_tables import clusters, holdings
+from gpuctl_usage.store.database_tables import holdings
 from gpuctl_usage.store.idle_hours import GroupSums, KnownHour, groups_at, known_hours, sums_by_hour, sums_together
 from gpuctl_usage.store.surrogate_keys import group_ids, workload_group
 from gpuctl_usage.sums import Level
@@ -103,7 +103,7 @@ def idle_workloads(
         candidates = _held_now(seen, intervals.held_since(connection, found.id))
         ids = group_ids(connection, found.id, map(workload_group, candidates))
         numbers = {ids[workload_group(key)]: item for key, item in candidates.items() if workload_group(key) in ids}
-        _look_back(connection, found.id, numbers, rule, _known_until(connection, found.id))
+        _look_back(connection, found.id, numbers, rule, found.last_seen or 0.0)
         idle = {number: item for number, item in numbers.items() if item.until - item.since >= rule.after}
         asked = HoursQuery(cluster, start, end, step=StepUnit.TOTAL)
         for number, sums in sums_together(
@@ -150,12 +150,11 @@ def waste(
             by_model = {group.value: together.get(number, _NOTHING).idle for number, group in models.items()}
             total += sum(by_model.values())
             total_costs.append(cost(by_model, part.models))
-        known = _known_until(connection, found.id)
     return {
         "cluster": found.name,
         "start_time": format_timestamp(start),
         "end_time": format_timestamp(end),
-        "known_until": format_timestamp(known),
+        "known_until": format_timestamp(found.last_seen or 0.0),
         "idle_below": rule.below,
         "idle_after_hours": rounded(rule.after / HOUR),
         "currency": prices.currency or None,
@@ -282,8 +281,3 @@ def _extend_idle_period(
 
 def _is_known(hour: GroupSums, rule: IdleRule) -> bool:
     return hour.obs_gpu_s > 0 and hour.obs_gpu_s >= rule.coverage * hour.alloc_gpu_s
-
-
-def _known_until(connection: Connection, cluster: int) -> float:
-    found = connection.execute(select(clusters.c.last_seen).where(clusters.c.id == cluster)).scalar_one_or_none()
-    return float(found or 0.0)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from sqlalchemy import select
-
 from gpuctl_usage.answers.query_scope import find_cluster
 from gpuctl_usage.store.database import Database
-from gpuctl_usage.store.database_tables import clusters
-from gpuctl_usage.store.usage_queries import find_clusters, keys_of, namespaces_of, values_of
+from gpuctl_usage.store.usage_queries import StoredCluster, find_clusters, keys_of, namespaces_of, values_of
 from gpuctl_usage.sums import Level
 
 
@@ -19,19 +14,10 @@ def cluster_names(database: Database) -> list[str]:
         return [cluster.name for cluster in find_clusters(connection)]
 
 
-class CollectedCluster(NamedTuple):
-    """A cluster in the database; ``last_seen``: time until which its holdings are complete."""
-
-    name: str
-    last_seen: float | None
-
-
-def cluster_of(database: Database, uid: str) -> CollectedCluster | None:
+def cluster_of(database: Database, uid: str) -> StoredCluster | None:
     """Return the cluster whose namespace kube-system has this uid; None if it was never collected."""
     with database.reading() as connection:
-        columns = select(clusters.c.name, clusters.c.last_seen)
-        row = connection.execute(columns.where(clusters.c.uid == uid)).one_or_none()
-        return None if row is None else CollectedCluster(row.name, row.last_seen)
+        return next((cluster for cluster in find_clusters(connection) if cluster.uid == uid), None)
 
 
 def namespace_names(database: Database, cluster: str) -> list[str]:
