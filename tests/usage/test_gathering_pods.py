@@ -704,6 +704,30 @@ def test_capacities_of_a_returned_node_do_not_overlap() -> None:
     assert [item.start for item in again.open_capacities()] == [T0 + 60.5]
 
 
+def test_node_that_was_created_again_in_an_outage() -> None:
+    """The old node counts until it was last seen, the new one from its creation."""
+    before = intervals_of_one_node()
+    changed_holdings(before, pod(containerStatuses=[runs(5)]), 10)
+    again = OpenIntervals(WEIGHTS, known_until=T0 + 60)
+    again.restore(before.open_holdings(), before.open_capacities())
+    again.put_node(node()._replace(created=T0 + 80, written=T0 + 85), T0 + 90)
+    again.all_listed(T0 + 91)
+    changes = again.take()
+    assert [(item.end, item.ending) for item in changes.holdings] == [(T0 + 60, EndReason.LAST_SEEN)]
+    assert [(item.start, item.end) for item in changes.capacities] == [(T0 - 1000, T0 + 60), (T0 + 80, None)]
+    # Its pods may have come back with it.
+    same = OpenIntervals(WEIGHTS, known_until=T0 + 60)
+    same.restore(before.open_holdings(), before.open_capacities())
+    same.put_node(node()._replace(created=T0 + 80), T0 + 90)
+    changed_holdings(same, pod(containerStatuses=[runs(5)]), 90)
+    assert [(item.start, item.end) for item in same.open_holdings()] == [(T0 + 80, None)]
+    # A watch of pods without events may be a minute behind that of nodes.
+    behind = OpenIntervals(WEIGHTS, known_until=T0 - 1010)
+    behind.restore(before.open_holdings(), before.open_capacities())
+    behind.put_node(node(), T0 + 90)
+    assert behind.take().capacities == []
+
+
 def test_capacity_states_of_a_node() -> None:
     cases = {
         CapacityState.READY: node(),

@@ -87,6 +87,9 @@ class OpenIntervals:
     def put_node(self, facts: NodeFacts, at: float) -> None:
         """Update a node."""
         node = self._nodes.setdefault(facts.name, TrackedNode())
+        if self._known_until is not None and node.is_replaced_by(facts, self._known_until):
+            self.drop_node(facts.name, self._known_until, EndReason.LAST_SEEN)
+            node = self._nodes.setdefault(facts.name, TrackedNode())
         before, node.facts = node.facts, facts
         came = self._renew_node(node, at, before)
         if came or before is None or (before.model, before.units_per_card) != (facts.model, facts.units_per_card):

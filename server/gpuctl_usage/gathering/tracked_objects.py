@@ -103,6 +103,12 @@ class TrackedNode:
     open: Capacity | None = None
     pods: set[str] = field(default_factory=set)
 
+    def is_replaced_by(self, facts: NodeFacts, known_until: float) -> bool:
+        """Return True if the node of an earlier collector was deleted since ``known_until``, and another one of its
+        name created.
+        """
+        return self.facts is None and self.open is not None and facts.created > max(known_until, self.open.start)
+
 
 def change_time(before: Dated | None, now: Dated) -> float | None:
     """Return when the change of an object was written; None if unknown: removing a field leaves no time in managed
