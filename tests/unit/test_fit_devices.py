@@ -287,7 +287,11 @@ def test_devices_of_admin_access_and_shares_are_not_taken() -> None:
         "metadata": {"namespace": "team", "name": "one"},
         "status": {"allocation": {"devices": {"results": results}}},
     }
-    assert [item["device"] for item in resource_claim_entry(claim)["devices"]] == ["held"]
+    entry = resource_claim_entry(claim)
+    assert {key: [item["device"] for item in entry[key]] for key in ("devices", "shared")} == {
+        "devices": ["held"],
+        "shared": ["shared"],
+    }
 
 
 def test_snapshot_has_the_selectors_and_the_extended_resource_of_a_device_class() -> None:

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from gpuctl.capacity.fit.job_fit import Fit, fit
-from gpuctl.capacity.snapshot.device_entries import resource_claim_template_entry, resource_slice_entry
+from gpuctl.capacity.snapshot.device_entries import (
+    resource_claim_entry,
+    resource_claim_template_entry,
+    resource_slice_entry,
+)
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot, load, render
 from support.device_nodes import divisible_slices
 from support.fit_objects import claim_template, cluster, exactly, job, node, running
@@ -80,6 +84,21 @@ def test_slices_in_use_leave_room_for_others() -> None:
     (found,) = answers(have, ("1g.10gb", 12))
     assert (found.verdict, "on a, other devices hold parts of the cards" in found.reason) == ("unknown", True)
     assert verdicts(have, ("card", 2)) == ["unknown"]
+
+
+def test_shared_card_in_use_leaves_no_room_for_slices() -> None:
+    """Its first share takes the counters of the whole card. Source: IsDeviceAllocated in allocatedstate.go."""
+    have = snapshot(cards=2)
+    (card,) = (item for one in have.resource_slices for item in one["devices"] if item["name"] == "gpu-0")
+    card["uncounted"] = "devices that several claims share"
+    share = {"driver": DRIVER, "pool": "a", "device": "gpu-0", "shareID": "1"}
+    status = {"allocation": {"devices": {"results": [share]}}, "reservedFor": [{"resource": "pods", "name": "p"}]}
+    have.resource_claims.append(
+        resource_claim_entry({"metadata": {"namespace": "team", "name": "one"}, "status": status})
+    )
+    for one in (have, load(render(have))):
+        assert verdicts(one, ("1g.10gb", 7)) == ["fits"]
+        assert verdicts(one, ("1g.10gb", 8)) == ["unknown"]
 
 
 def test_slices_of_several_profiles_at_once_depend_on_the_scheduler() -> None:

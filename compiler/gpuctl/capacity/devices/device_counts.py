@@ -154,8 +154,11 @@ class _Count:
         self._snapshot = snapshot
         self._requests = requests
         self._coming = coming
-        held = (item for claim in snapshot.resource_claims for item in claim.get("devices") or ())
-        self._counters = SharedCounters(frozenset((item["driver"], item["pool"], item["device"]) for item in held))
+        # The first share of a device takes its counters, the others none.
+        in_use = (
+            item for claim in snapshot.resource_claims for key in ("devices", "shared") for item in claim.get(key, ())
+        )
+        self._counters = SharedCounters(frozenset((item["driver"], item["pool"], item["device"]) for item in in_use))
         self._classes = {item["name"]: tuple(item.get("selectors") or ()) for item in snapshot.device_classes}
         self._doubts: dict[str, str] = {}
         self._unmatched: dict[str, dict[str, str]] = {}

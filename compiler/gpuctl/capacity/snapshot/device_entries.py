@@ -16,6 +16,7 @@ _UNCOUNTED = {
 ADMIN_ACCESS = "admin access"
 """Why the devices of a request are not counted: it monitors devices that others hold."""
 _SELECTED_TAINTS = "devices that a DeviceTaintRule may select by their attributes"
+_DEVICE = ("driver", "pool", "device")
 _TAINT = ("key", "value", "effect")
 _TOLERATION = ("key", "operator", "value", "effect")
 
@@ -93,19 +94,20 @@ def _attribute(value: Object) -> Object:
 
 
 def resource_claim_entry(obj: Object) -> Object:
-    """Return the devices of a ResourceClaim, and the pods that use them."""
+    """Return the devices of a ResourceClaim, and the pods that use them.
+
+    ``devices``: those that no other claim can get; ``shared``: those of which it has a share. Devices of admin access
+    are in use by others.
+    """
     metadata, status = obj["metadata"], obj.get("status") or {}
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
+    held = [item for item in results if not item.get("adminAccess")]
     rest = {
-        "devices": [{key: item[key] for key in ("driver", "pool", "device")} for item in results if _is_held(item)],
+        "devices": [pick(item, *_DEVICE) for item in held if not item.get("shareID")],
+        "shared": [pick(item, *_DEVICE) for item in held if item.get("shareID")],
         "pods": [item["name"] for item in status.get("reservedFor") or [] if item.get("resource") == "pods"],
     }
     return {"namespace": metadata["namespace"], "name": metadata["name"], **without_empty(rest)}
-
-
-def _is_held(result: Object) -> bool:
-    """Return True for a device that no other claim can get: neither admin access nor a share."""
-    return not (result.get("adminAccess") or result.get("shareID"))
 
 
 def resource_claim_template_entry(obj: Object) -> Object:

@@ -48,6 +48,7 @@ _SPREAD = {
     "matchLabelKeys": Maybe([str]),
 }
 _ATTRIBUTE = {"string": str, "int": int, "bool": bool, "version": str}
+_DEVICE = {"driver": str, "pool": str, "device": str}
 _SIZE = {"size": Maybe(quantity), "block": Maybe(bool), "attributesClass": Maybe(str)}
 SCHEMA: dict[str, Any] = {
     "takenAt": _moment,
@@ -207,7 +208,8 @@ SCHEMA: dict[str, Any] = {
         {
             "namespace": str,
             "name": str,
-            "devices": Maybe([{"driver": str, "pool": str, "device": str}]),
+            "devices": Maybe([_DEVICE]),
+            "shared": Maybe([_DEVICE]),
             "pods": Maybe([str]),
         }
     ],
