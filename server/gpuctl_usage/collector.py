@@ -31,7 +31,7 @@ from gpuctl_usage.gathering.claimed_devices import ClaimedDevices
 from gpuctl_usage.gathering.cluster_events import ClusterEvent, ClusterEvents, quota_kinds
 from gpuctl_usage.gathering.current_allocation import take_snapshot
 from gpuctl_usage.gathering.gpu_samples import PodPlace
-from gpuctl_usage.gathering.gpu_weights import GpuWeights
+from gpuctl_usage.gathering.gpu_weights import UNSIZED_DEVICES, GpuWeights
 from gpuctl_usage.gathering.object_facts import FactMaker, NamespaceFacts, NodeFacts, PodFacts
 from gpuctl_usage.gathering.open_intervals import OpenIntervals
 from gpuctl_usage.gathering.open_quotas import OpenQuotas
@@ -347,8 +347,12 @@ class Collector:
         """Log each pod whose share of a card has an unknown size, once."""
         pods = {facts.uid: facts for facts in self._intervals.unsized_pods()}
         for facts in (pods[uid] for uid in pods.keys() - self._unsized):
+            is_claimed = any(name == UNSIZED_DEVICES for name, _ in facts.gpu_requests)
             LOG.warning(
-                "the size of a pod's share of a card is unknown: label its node with nvidia.com/gpu.memory (MiB)",
+                "the size of a pod's share of a card is unknown: %s",
+                "its claim, or a device of it, is shared or divided"
+                if is_claimed
+                else "label its node with nvidia.com/gpu.memory (MiB)",
                 extra={"pod": f"{facts.namespace}/{facts.name}", "node": facts.node, "asked": dict(facts.gpu_requests)},
             )
         self._unsized = set(pods)

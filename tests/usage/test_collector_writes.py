@@ -1,4 +1,4 @@
-"""What a collector writes at a time is written as a whole, whenever its process is killed."""
+"""The passes of a collector without a cluster: what it writes and logs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from gpuctl_usage.collector_context import CollectorContext
 from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.facts import AllocationSnapshot, CapacityState
 from gpuctl_usage.gathering.cluster_events import ClusterEvent, ClusterEvents
+from gpuctl_usage.gathering.gpu_weights import UNSIZED_DEVICES
 from gpuctl_usage.gathering.object_facts import NodeFacts, PodFacts, QuotaFacts
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.database_tables import metadata
@@ -38,16 +39,21 @@ class Killed(BaseException):
     """The process is killed."""
 
 
-def write(database: Database) -> None:
-    """Write the first changes of a collector: a node, a pod, a quota and a snapshot."""
+def listed(database: Database, *pods: PodFacts) -> Collector:
+    """Return a collector that has listed a node, a quota and pods."""
     session = cast(Session, object())
     site = CollectorContext(session, Settings(), database, database.cluster("uid", "lab"), None, CollectorHealth())
     collector = Collector(site, UsageSettings(), threading.Event())
-    events = [ClusterEvent("PUT", kind, T0 + 9, facts) for kind, facts in (("Node", NODE), ("ResourceQuota", QUOTA))]
-    events += [ClusterEvent("PUT", "Pod", T0 + 9, POD)]
-    events += [ClusterEvent("LISTED", kind, T0 + 9) for kind in collector._events.kinds]
-    for item in events:
+    objects = [("Node", NODE), ("ResourceQuota", QUOTA), *(("Pod", facts) for facts in pods)]
+    events = [ClusterEvent("PUT", kind, T0 + 9, facts) for kind, facts in objects]
+    for item in (*events, *(ClusterEvent("LISTED", kind, T0 + 9) for kind in collector._events.kinds)):
         collector._handle(item)
+    return collector
+
+
+def write(database: Database) -> None:
+    """Write the first changes of a collector: a node, a pod, a quota and a snapshot."""
+    collector = listed(database, POD)
     collector._snapshots.append(AllocationSnapshot(T0 + 10, 8.0, 2.0, ()))
     collector._write()
 
@@ -82,3 +88,17 @@ def test_killed_collector_has_written_all_changes_or_none(tmp_path: Path, monkey
             break
     assert [len(states[-1][name]) for name in ("holdings", "capacities", "quotas", "snapshots")] == [1, 1, 1, 1]
     assert [state for state in states if state not in (before, states[-1])] == []
+
+
+def test_pods_of_unknown_size_are_logged_with_the_reason(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A label of the node gives no size to a device that several claims share."""
+    database = open_database(str(tmp_path / "usage.db"))
+    claimed = POD._replace(gpu_requests=((UNSIZED_DEVICES, 1.0),), by_claim=True)
+    collector = listed(database, claimed)
+    for _ in range(2):
+        collector._log_unsized_pods()
+    (message,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert (
+        message == "the size of a pod's share of a card is unknown: its claim, or a device of it, is shared or divided"
+    )
+    database.close()
