@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from gpuctl.frontend.platform_restrictions import VISIBLE_DEVICES
-from gpuctl.importing.draft import COMMAND, Draft
+from gpuctl.importing.draft import Draft
 from gpuctl.importing.field_values import whole_number
-from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement
 from gpuctl.importing.slurm.called_scripts import LAUNCHER, CalledScripts
@@ -79,9 +78,9 @@ class BodyState:
         """Lines and variables of Slurm that a step replaces by those of torchrun."""
         self.in_containers = False
         """True if the script starts a program in a container."""
-        self.on_nodes: list[tuple[int, int]] = []
+        self.on_nodes: list[range] = []
         """Lines of commands that run outside of containers, but for those that only prepare or print."""
-        self.entrypoint_lines: list[tuple[int, int]] = []
+        self.entrypoint_lines: list[range] = []
         """Lines of commands that only name arguments for the entrypoint of an image."""
         self.statement: Statement | None = None
         """The current statement."""
@@ -100,6 +99,10 @@ class BodyState:
     def line(self, offset: int) -> int:
         """Return the line of the file, from 1."""
         return self.facts.first_line + self._breaks.before(offset)
+
+    def lines(self, start: int, end: int) -> range:
+        """Return the lines of the file that a part of the script is on."""
+        return range(self.line(start), self.line(end - 1) + 1)
 
     def raw(self, word: BodyWord) -> str:
         """Return a word as written."""
@@ -141,7 +144,7 @@ class BodyState:
             name = found[0].rsplit("/", 1)[-1] if found else name
         return name
 
-    def note_place(self, program: Sequence[BodyWord], lines: tuple[int, int], *, in_container: bool) -> None:
+    def note_place(self, program: Sequence[BodyWord], lines: range, *, in_container: bool) -> None:
         """Remember whether a command runs in a container or on its node."""
         if in_container:
             self.in_containers = True
@@ -150,10 +153,9 @@ class BodyState:
 
     def note_commands_of_nodes(self) -> None:
         """Note the commands that a pod runs in the image of a container which another command names."""
-        for first, last in self.on_nodes if self.in_containers else ():
-            if not self.remarks.has_all(range(first, last + 1)):
-                note = "it runs in the image too, and not outside of the container"
-                self.remarks.add(first, last, Outcome.CHANGED, COMMAND, note)
+        for lines in self.on_nodes if self.in_containers else ():
+            if not self.remarks.has_all(lines):
+                self.remarks.changed(lines, "it runs in the image too, and not outside of the container")
 
     def set_master_port(self, port: int, line: int) -> None:
         """Set the rendezvous port, if it is not the default."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from gpuctl.importing.draft import COMMAND
 from gpuctl.importing.line_ledger import LineLedger, Outcome
 
 _RANK = {Outcome.MAPPED: 0, Outcome.CHANGED: 1, Outcome.DROPPED: 2}
@@ -29,32 +30,36 @@ class BodyRemarks:
     def __init__(self, body: str, first_line: int) -> None:
         self._lines = body.split("\n")
         self._first_line = first_line
-        self._remarks: dict[tuple[int, int], _Remark] = {}
+        self._remarks: dict[range, _Remark] = {}
         self._covered: set[int] = set()
         self._lost: dict[tuple[int, str], str] = {}
 
-    def add(self, line: int, last: int, outcome: Outcome, field: str | None, note: str | None = None) -> None:
+    def add(self, lines: range, outcome: Outcome, field: str | None, note: str | None = None) -> None:
         """Add the outcome of lines."""
-        old = self._remarks.get((line, last))
+        old = self._remarks.get(lines)
         notes = {**(old.notes if old is not None else {}), **({note: None} if note else {})}
         if old is not None and _RANK[old.outcome] >= _RANK[outcome]:
             outcome, field = old.outcome, old.field
-        self._remarks[line, last] = _Remark(outcome, field, notes)
-        self._covered.update(range(line, last + 1))
+        self._remarks[lines] = _Remark(outcome, field, notes)
+        self._covered.update(lines)
 
     def take(self, other: BodyRemarks) -> None:
         """Add the remarks about another part of the script."""
-        for (line, last), remark in other._remarks.items():
+        for lines, remark in other._remarks.items():
             for note in remark.notes or (None,):
-                self.add(line, last, remark.outcome, remark.field, note)
+                self.add(lines, remark.outcome, remark.field, note)
         self._lost.update(other._lost)
 
-    def dropped(self, line: int, last: int, note: str, command: str = "") -> None:
+    def changed(self, lines: range, note: str, field: str | None = COMMAND) -> None:
+        """Add lines with a meaning that differs in the document."""
+        self.add(lines, Outcome.CHANGED, field, note)
+
+    def dropped(self, lines: range, note: str, command: str = "") -> None:
         """Add lines that are not in the document, or do not work there.
 
         :param command: the part of the lines to which this applies; "" if it is all of them.
         """
-        self.add(line, last, Outcome.DROPPED, None, f"`{command}`: {note}" if command else note)
+        self.add(lines, Outcome.DROPPED, None, f"`{command}`: {note}" if command else note)
 
     def lost(self, line: int, variable: str, note: str) -> None:
         """Add a variable whose value is not known. The line with it stays."""
@@ -62,8 +67,7 @@ class BodyRemarks:
 
     def is_dropped(self, line: int) -> bool:
         """Return True if a line is a part of what is dropped."""
-        dropped = (place for place, remark in self._remarks.items() if remark.outcome is Outcome.DROPPED)
-        return any(first <= line <= last for first, last in dropped)
+        return any(line in lines for lines, remark in self._remarks.items() if remark.outcome is Outcome.DROPPED)
 
     def has_all(self, lines: range) -> bool:
         """Return True if there is a remark about each of the lines."""
@@ -76,7 +80,8 @@ class BodyRemarks:
         """
         for (line, variable), reason in self._lost.items():
             ledger.dropped(line, variable, reason)
-        for (line, last), remark in self._remarks.items():
+        for lines, remark in self._remarks.items():
+            line, last = lines[0], lines[-1]
             text = "\n".join(self._lines[line - self._first_line : last - self._first_line + 1])
             note = "; ".join(remark.notes) or None
             field = fields.get(remark.field or "", remark.field)

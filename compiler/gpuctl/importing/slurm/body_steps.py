@@ -6,9 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from gpuctl.importing.draft import COMMAND
 from gpuctl.importing.field_values import whole_number
-from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
 from gpuctl.importing.slurm.called_script_variables import script_of, scripts_in_shell, variables_for
@@ -38,7 +36,7 @@ _NAME_OF_VARIABLE = r"\A\$[({]?(\w+)[)}]?\Z"
 
 def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> None:
     """Replace an `srun` by its program, and add its options to the document."""
-    lines = body.line(command.start), body.line(command.end - 1)
+    lines = body.lines(command.start, command.end)
     words, owners = body.known_words(command.program)
     options, at = _step_options(body, words, lines)
     options = [_with_number(body, option) for option in options]
@@ -47,11 +45,11 @@ def convert_step(body: BodyState, command: BodyCommand, srun: SrunOptions) -> No
     if reason is None:
         if _has_unknown_options(words, owners, at, len(command.program)):
             note = "a variable has options of srun with values that are not known: write them out"
-            body.remarks.dropped(*lines, note)
+            body.remarks.dropped(lines, note)
         reason = reason_to_drop(command._replace(words=command.program[owners[at] :]))
     if reason is not None:
         body.edits.replace(command.start, command.end, ":")
-        body.remarks.dropped(*lines, reason)
+        body.remarks.dropped(lines, reason)
         return
     _Step(body, command, srun, options, allocation, owners[at]).convert()
 
@@ -77,7 +75,7 @@ class _Step:
         self._srun = srun
         self._options = options
         self._allocation = allocation
-        self._lines = body.line(command.start), body.line(command.end - 1)
+        self._lines = body.lines(command.start, command.end)
         self._words_of_srun = command.program[1:place]
         self._program = command.program[place:]
 
@@ -86,7 +84,7 @@ class _Step:
         body, command, role = self._body, self._command, self._srun.role
         exports = _exported(body, self._words_of_srun)
         if (lost := lost_processes(command._replace(words=self._program), nodes=1)) is not None:
-            body.remarks.dropped(*self._lines, lost)
+            self._drop(lost)
         self._leave_container()
         script = script_of(body, self._program)
         exports += self._variables_of_scripts(script, exports)
@@ -111,10 +109,10 @@ class _Step:
         remove_launcher_options(body, self._program)
 
     def _note(self, text: str) -> None:
-        self._body.remarks.add(*self._lines, Outcome.CHANGED, COMMAND, text)
+        self._body.remarks.changed(self._lines, text)
 
     def _drop(self, text: str) -> None:
-        self._body.remarks.dropped(*self._lines, text)
+        self._body.remarks.dropped(self._lines, text)
 
     def _leave_container(self) -> None:
         """Remove the start of a container before the program: the pod is one."""
@@ -257,7 +255,7 @@ def _no_program(words: Sequence[str], at: int, options: Sequence[SlurmOption]) -
     return None
 
 
-def _step_options(body: BodyState, words: Sequence[str], lines: tuple[int, int]) -> tuple[list[SlurmOption], int]:
+def _step_options(body: BodyState, words: Sequence[str], lines: range) -> tuple[list[SlurmOption], int]:
     """Return the options of a step, and the index of its program. Variables with unknown options are dropped."""
     options: list[SlurmOption] = []
     at = 1
@@ -271,7 +269,7 @@ def _step_options(body: BodyState, words: Sequence[str], lines: tuple[int, int])
         values = body.assigned.get(variable[1], [])
         if not values or any(value and not value.startswith("-") for value in values):
             break
-        body.remarks.dropped(*lines, f"`{words[at]}` has options of srun that are not known: write them out")
+        body.remarks.dropped(lines, f"`{words[at]}` has options of srun that are not known: write them out")
         at += 1
     return options, at
 
@@ -313,5 +311,4 @@ def _note_queue(body: BodyState, command: BodyCommand, options: Sequence[SlurmOp
         and not {"overlap", "nodelist"} & {item.name for item in options}
     ):
         note = "all of these programs start at once; Slurm starts each when CPUs of the job are free"
-        lines = body.line(command.start), body.line(command.end - 1)
-        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
+        body.remarks.changed(body.lines(command.start, command.end), note)

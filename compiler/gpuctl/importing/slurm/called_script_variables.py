@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from gpuctl.importing.draft import COMMAND
-from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
 from gpuctl.importing.slurm.called_scripts import OF_TORCHRUN, CalledScript
@@ -34,7 +32,7 @@ def scripts_in_shell(body: BodyState, program: Sequence[BodyWord]) -> list[Calle
 def variables_for(
     body: BodyState,
     script: CalledScript,
-    lines: tuple[int, int],
+    lines: range,
     of_step: Mapping[str, str] = MappingProxyType({}),
     *,
     by_torchrun: bool = False,
@@ -46,14 +44,13 @@ def variables_for(
     :param by_torchrun: torchrun starts it once for each GPU.
     """
     if script.text is None:
-        note = f"`{script.name}` is not beside this file: what it uses of Slurm is not known"
-        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
+        body.remarks.changed(lines, f"`{script.name}` is not beside this file: what it uses of Slurm is not known")
         return []
     equals = {**(body.facts.scripts.equals if body.facts.scripts is not None else {}), **of_step}
     found = [(name, equals[name]) for name in script.variables if name in equals]
     if found:
         names = ", ".join(f"`{name}`" for name, _ in found)
-        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, f"the command sets {names} for `{script.name}`")
+        body.remarks.changed(lines, f"the command sets {names} for `{script.name}`")
     for name in script.variables:
         if name not in equals and not (by_torchrun and name in OF_TORCHRUN):
             body.remarks.lost(lines[0], f"{script.name}: ${name}", "the script uses it, and it has no equal in a pod")
@@ -63,7 +60,7 @@ def variables_for(
 
 
 def prepare_called_script(
-    body: BodyState, command: BodyCommand, program: Sequence[BodyWord], lines: tuple[int, int]
+    body: BodyState, command: BodyCommand, program: Sequence[BodyWord], lines: range
 ) -> frozenset[str]:
     """Set the variables of Slurm that a called script needs. Return the variables that it sets for the caller."""
     script = script_of(body, program)

@@ -8,8 +8,6 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
-from gpuctl.importing.draft import COMMAND
-from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyWord
 from gpuctl.importing.slurm.command_rules import (
@@ -155,13 +153,13 @@ def container_program(body: BodyState, words: Sequence[BodyWord], srun: SrunOpti
     if tool is _SHIFTER and known[1:2] == ["run"]:
         # The shifter of some sites has the commands of Docker.
         tool, action = _DOCKER, "run"
-    lines = body.line(words[0].start), body.line(words[-1].end - 1)
+    lines = body.lines(words[0].start, words[-1].end)
     start = _parse(known, tool, action)
     if start is None or start.program >= len(known) or owners[start.program] == owners[start.program - 1]:
-        body.remarks.dropped(*lines, NO_CONTAINERS)
+        body.remarks.dropped(lines, NO_CONTAINERS)
         return 0
     if tool.names_image and re.match(_OPTIONS_IN_VARIABLE, known[start.image]) is not None:
-        body.remarks.dropped(*lines, "a variable has options of the container that are not known: write them out")
+        body.remarks.dropped(lines, "a variable has options of the container that are not known: write them out")
         return 0
     for at, name, value in start.options:
         _option(srun, body.line(words[owners[at]].start), tool.fields.get(name), name, value)
@@ -177,10 +175,10 @@ def container_program(body: BodyState, words: Sequence[BodyWord], srun: SrunOpti
         body.entrypoint_lines.append(lines)
     elif tool is _DOCKER and all(name != "--entrypoint" for _, name, _ in start.options):
         note = "an entrypoint of the image is not started: `environment.args` in place of `command` does that"
-        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
+        body.remarks.changed(lines, note)
     elif tool is _APPTAINER and "run" in known[: start.image]:
         note = "`run` also starts the entrypoint of the image: `environment.args` in place of `command` does that"
-        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
+        body.remarks.changed(lines, note)
     return owners[start.program]
 
 
@@ -204,8 +202,7 @@ def takes_inner_container(body: BodyState, words: Sequence[BodyWord], srun: Srun
     body.edits.replace(words[first].start, words[first + place].start, "")
     if launcher.split(".")[0] in MPI_LAUNCHERS:
         note = f"`{launcher}` is that of the image; Slurm runs it outside of the containers"
-        lines = body.line(words[0].start), body.line(words[-1].end - 1)
-        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
+        body.remarks.changed(body.lines(words[0].start, words[-1].end), note)
     return True
 
 

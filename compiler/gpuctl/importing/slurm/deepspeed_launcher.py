@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuctl.frontend.launcher_checks import DEEPSPEED, DEEPSPEED_FLAGS
-from gpuctl.importing.draft import COMMAND
 from gpuctl.importing.field_values import whole_number
-from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyWord
 
@@ -96,16 +94,16 @@ def convert_deepspeed(body: BodyState, program: Sequence[BodyWord]) -> bool:
     found = _local_start(words, body.facts.nodes, body.facts.gpus)
     if found is None:
         return True
-    lines = body.line(program[0].start), body.line(program[-1].end - 1)
+    lines = body.lines(program[0].start, program[-1].end)
     if found.port is not None:
         body.set_master_port(found.port, lines[0])
     note = "one node needs no options of other nodes"
     if body.facts.nodes > 1:
         note = f"each of the {body.facts.nodes} nodes starts its own processes, without ssh, and finds the others by "
         note += "`NODE_RANK`, `MASTER_ADDR` and the hostfile that gpuctl mounts"
-    body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
+    body.remarks.changed(lines, note)
     if found.lost:
-        body.remarks.dropped(*lines, found.lost)
+        body.remarks.dropped(lines, found.lost)
     end = program[owners[found.end - 1]].end
     body.edits.replace(program[0].start, end, _written(body, program, owners, found))
     return True

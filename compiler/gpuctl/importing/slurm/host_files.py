@@ -207,6 +207,5 @@ def note_host_files(body: BodyState, files: HostFiles, statements: Sequence[Stat
         elif index in files.writers and slots - {str(body.facts.gpus)}:
             outcome = Outcome.DROPPED
             note = f"the hostfile that gpuctl mounts has `slots={body.facts.gpus}`, the GPUs of a node"
-        lines = body.line(statements[index].start), body.line(statements[index].end - 1)
-        body.remarks.add(*lines, outcome, None, note)
+        body.remarks.add(body.lines(statements[index].start, statements[index].end), outcome, None, note)
     return files.names if body.facts.nodes > 1 and not is_mounted else frozenset()

@@ -57,7 +57,7 @@ class RoleBodies:
             None,
         )
         self.first_role = None if first is None else self.names[first]
-        self.line_of = BodyState(replaced.text, replaced.text, facts, draft).line
+        self.lines_of = BodyState(replaced.text, replaced.text, facts, draft).lines
 
     def convert(self, body: str, ledger: LineLedger, *, keeps_image: bool, parts: Sequence[RolePart] = ()) -> None:
         """Set the roles of the document, and add the lines of the script to the ledger."""
@@ -201,54 +201,50 @@ class RoleBodies:
         for step in (item for group in self.division.groups for item in group.steps):
             for index in self._first_values(step):
                 note = "a node's number is `NODE_RANK`"
-                remarks.add(*self._lines(index), Outcome.CHANGED, COMMAND if self.is_one else _FIELD, note)
+                remarks.changed(self._lines(index), note, COMMAND if self.is_one else _FIELD)
         if self.is_one:
             self._one_remark(remarks)
             return
         needs: str | None = _JOBSET
         for name, group in zip(self.names, self.division.groups, strict=True):
             for index in sorted(group.statements):
-                line, last = self._lines(index)
                 note = f"it is the role `{name}`, on {count_text(group.nodes, 'node')} of its own"
-                remarks.add(line, last, Outcome.CHANGED, _FIELD, f"{note}; {needs}" if needs else note)
+                remarks.changed(self._lines(index), f"{note}; {needs}" if needs else note, _FIELD)
                 needs = None
         for index, statement in enumerate(self.statements):
             names = {name for command in statement.commands for name in assigned_names(command)}
             if self.first_role is not None and "MASTER_ADDR" in names and statement.commands[0].name == "export":
                 address = f"{self._prefix(self.names.index(self.first_role))}_ADDR"
                 note = f"each role has the address of its own first node; that of the job is `{address}`"
-                remarks.add(*self._lines(index), Outcome.CHANGED, None, note)
+                remarks.changed(self._lines(index), note, None)
         for index in sorted(self.division.ends | self.division.small):
-            line, last = self._lines(index)
+            lines = self._lines(index)
             is_left = index in self.division.ends or index in self.division.depends
-            if remarks.has_all(range(line, last + 1)) and not is_left:
+            if remarks.has_all(lines) and not is_left:
                 continue
             word = self.statements[index].commands[0].name if self.statements[index].commands else ""
             if index in self.division.depends:
                 later, earlier = (self.names[place] for place in self.division.depends[index])
                 note = f"`{later}` starts when the pods of `{earlier}` are ready"
-                remarks.add(line, last, Outcome.CHANGED, f"{_FIELD}[].dependsOn", note)
+                remarks.changed(lines, note, f"{_FIELD}[].dependsOn")
             elif word == "sleep":
-                remarks.add(line, last, Outcome.CHANGED, _FIELD, "all roles start together")
+                remarks.changed(lines, "all roles start together", _FIELD)
             else:
                 note = "it ends when all roles have ended"
                 if self.division.primary:
                     note = "it ends with the roles of `primary`"
-                remarks.add(line, last, Outcome.MAPPED, "primary" if self.division.primary else _FIELD, note)
+                remarks.add(lines, Outcome.MAPPED, "primary" if self.division.primary else _FIELD, note)
 
     def _one_remark(self, remarks: BodyRemarks) -> None:
         """Note the loop that starts the same step on all nodes, and what waits for it."""
         [group] = self.division.groups
-        line, last = self._lines(group.steps[0].statement)
         note = f"each of the {group.nodes} nodes runs its step; a node's number is `NODE_RANK`"
-        remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
+        remarks.changed(self._lines(group.steps[0].statement), note)
         for index in self.division.ends | self.division.small:
-            line, last = self._lines(index)
-            remarks.add(line, last, Outcome.MAPPED, COMMAND)
+            remarks.add(self._lines(index), Outcome.MAPPED, COMMAND)
 
-    def _lines(self, index: int) -> tuple[int, int]:
-        statement = self.statements[index]
-        return self.line_of(statement.start), self.line_of(statement.end - 1)
+    def _lines(self, index: int) -> range:
+        return self.lines_of(self.statements[index].start, self.statements[index].end)
 
     def _merge(self, drafts: Sequence[Draft], parts: Sequence[RolePart]) -> None:
         """Set what the roles have in common in the job, and what differs in each role.
@@ -258,8 +254,8 @@ class RoleBodies:
         draft = self.draft
         shared = self._set_common(drafts)
         if self.is_one:
-            line, last = self._lines(self.division.groups[0].steps[0].statement)
-            draft.set(COMMAND, drafts[0].get(COMMAND), line, last=last)
+            lines = self._lines(self.division.groups[0].steps[0].statement)
+            draft.set(COMMAND, drafts[0].get(COMMAND), lines[0], last=lines[-1])
             return
         draft.remove("resources.nodes")
         draft.head.append("Roles need JobSet: `training: {backend: jobset}` in the settings of the platform.")

@@ -116,46 +116,46 @@ class ScriptBody:
         for index, statement in enumerate(self.statements):
             if index in self.host_files.writers | self.host_files.about:
                 self.body.edits.remove(statement.start, statement.end)
-                self.removed.update(range(self._line(statement.start), self._line(statement.end - 1) + 1))
+                self.removed.update(self._lines(statement))
             else:
                 self._statement(statement)
         self.body.note_commands_of_nodes()
-        lines = ScriptLines(self.body, self.statements, self.removed)
-        lines.note(self.known.union(self.assigned, self.sourced, self.replaced.hosts))
+        left = ScriptLines(self.body, self.statements, self.removed)
+        left.note(self.known.union(self.assigned, self.sourced, self.replaced.hosts))
         words = self._single_program()
         result = self.body.edits.result() if words is None else " ".join(words)
-        lines.note_uses(self.replaced.hosts, result)
-        lines.note_replacements(self.replaced.changes, self.text if words is None else result)
+        left.note_uses(self.replaced.hosts, result)
+        left.note_replacements(self.replaced.changes, self.text if words is None else result)
         if words is not None:
-            self.draft.set(self._field, words, self._line(self.kept[0].start), last=self._line(self.kept[0].end - 1))
+            lines = self._lines(self.kept[0])
+            self.draft.set(self._field, words, lines[0], last=lines[-1])
         elif self.kept:
             self._script()
-        lines.note_uses(note_host_files(self.body, self.host_files, self.statements))
+        left.note_uses(note_host_files(self.body, self.host_files, self.statements))
         for statement in self.statements:
-            line, last = self._line(statement.start), self._line(statement.end - 1)
-            if not self.remarks.has_all(range(line, last + 1)):
+            if not self.remarks.has_all(self._lines(statement)):
                 self._note(statement, COMMAND)
-        for number, text in lines.unquoted():
+        for number, text in left.unquoted():
             # Redirections without a command are no statement.
-            if text.strip() and not self.remarks.has_all(range(number, number + 1)):
-                self.remarks.add(number, number, Outcome.MAPPED, COMMAND)
+            line = range(number, number + 1)
+            if text.strip() and not self.remarks.has_all(line):
+                self.remarks.add(line, Outcome.MAPPED, COMMAND)
         return self.remarks
 
-    def _line(self, offset: int) -> int:
-        return self.body.line(offset)
+    def _lines(self, statement: Statement) -> range:
+        return self.body.lines(statement.start, statement.end)
 
     def _take_out(
         self, statement: Statement, field: str | None, note: str | None = None, *, dropped: bool = False
     ) -> None:
         """Remove a statement from the script, and remark on it."""
         self.body.edits.remove(statement.start, statement.end)
-        self.removed.update(range(self._line(statement.start), self._line(statement.end - 1) + 1))
+        self.removed.update(self._lines(statement))
         self._note(statement, field, note, dropped=dropped)
 
     def _note(self, statement: Statement, field: str | None, note: str | None = None, *, dropped: bool = False) -> None:
-        line, last = self._line(statement.start), self._line(statement.end - 1)
         outcome = Outcome.DROPPED if dropped else Outcome.MAPPED if note is None else Outcome.CHANGED
-        self.remarks.add(line, last, outcome, field, note)
+        self.remarks.add(self._lines(statement), outcome, field, note)
 
     def _statement(self, statement: Statement) -> None:
         single = statement.single
@@ -194,21 +194,21 @@ class ScriptBody:
 
     def _command(self, command: BodyCommand) -> None:
         """Convert a command that stays, or is a part of a statement."""
-        line, last = self._line(command.start), self._line(command.end - 1)
+        lines = self.body.lines(command.start, command.end)
         if not self.replaced.hosts.isdisjoint(assigned_names(command)):
             self.body.edits.replace(command.start, command.end, ":")
-            self.remarks.add(line, last, Outcome.CHANGED, None, NO_HOSTS)
+            self.remarks.changed(lines, NO_HOSTS, None)
             return
         if (reason := reason_to_drop(command)) is not None:
             end = end_of_document(self.text, command.end)
             self.body.edits.replace(command.start, end or command.end, ":\n" if end else ":")
-            last = last if end is None else self._line(end - 1)
-            self.removed.update(range(line, last + 1))
+            lines = self.body.lines(command.start, end or command.end)
+            self.removed.update(lines)
             reason = SUBMITS_TEXT if end and command.name == "sbatch" else reason
-            self.remarks.dropped(line, last, reason, "" if end else command.part_of_line(self.text))
+            self.remarks.dropped(lines, reason, "" if end else command.part_of_line(self.text))
             return
         if (note := note_of_program(command, self.facts.nodes)) is not None:
-            self.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
+            self.remarks.changed(lines, note)
         name = self.body.name(command)
         if name in self.runners and len(command.program) > 1:
             self._command(command._replace(words=command.program[1:]))
@@ -221,20 +221,20 @@ class ScriptBody:
             return
         is_everywhere = self.facts.nodes > 1 and not self.facts.on_every_node
         if (note := lost_processes(command, self.facts.nodes)) is not None:
-            self.remarks.dropped(line, last, note)
+            self.remarks.dropped(lines, note)
         elif is_everywhere and differs_by_node(command, map(self.body.raw, command.words)):
             note = "each node computes its own value; Slurm computes it once"
-            self.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
+            self.remarks.changed(lines, note)
         elif is_everywhere and not is_harmless_on_every_node(command):
             note = "every node runs it; Slurm runs it on the first node"
-            self.remarks.add(line, last, Outcome.CHANGED, COMMAND, note)
+            self.remarks.changed(lines, note)
         program = command.program
         if place := container_program(self.body, program, self.srun) if program else 0:
             self.body.edits.replace(program[0].start, program[place].start, "")
             program = program[place:]
         in_container = place > 0 or takes_inner_container(self.body, program, self.srun)
-        self.body.note_place(program, (line, last), in_container=in_container)
-        self.sourced |= prepare_called_script(self.body, command, program, (line, last))
+        self.body.note_place(program, lines, in_container=in_container)
+        self.sourced |= prepare_called_script(self.body, command, program, lines)
         remove_launcher_options(self.body, program)
 
     def _assignment(self, statement: Statement, command: BodyCommand) -> bool:
@@ -268,7 +268,7 @@ class ScriptBody:
         name, equals, written = self.body.raw(word).partition("=")
         if not name.isidentifier() or not name.isascii():
             return None
-        line = self._line(word.start)
+        line = self.body.line(word.start)
         setting = setting_of_step(name) if equals and not self.uses.is_behind(name, statement.end) else None
         if setting is not None:
             note, is_lost = setting
@@ -324,7 +324,7 @@ class ScriptBody:
         value = word_value(self.body.raw(word), self.body.values)
         if value is None or not value.startswith("/") or "$(" in value:
             return False
-        self.draft.set("environment.workdir", normal_path(value), self._line(command.start))
+        self.draft.set("environment.workdir", normal_path(value), self.body.line(command.start))
         self._take_out(statement, "environment.workdir")
         return True
 
@@ -333,7 +333,7 @@ class ScriptBody:
         command = self._single_command()
         if command is None:
             return None
-        line = self._line(command.start)
+        line = self.body.line(command.start)
         text = self.body.edits.part(self.kept[0].start, self.kept[0].end)
         program = program_of(text)
         values = words_of(text, program, self.body.values)
@@ -383,9 +383,9 @@ class ScriptBody:
 
     def _script(self) -> None:
         """Set the command to a shell with the script."""
-        for line, last in self.body.entrypoint_lines:
+        for lines in self.body.entrypoint_lines:
             note = "the entrypoint of the image has these arguments, and a script cannot start it: write its program"
-            self.remarks.dropped(line, last, note)
+            self.remarks.dropped(lines, note)
         result = self.body.edits.result()
         left = VariableUses(result)
         for name, statements in self.constants.items():
@@ -396,5 +396,6 @@ class ScriptBody:
         if self.facts.index_line is not None:
             script = f"{self.facts.index_line}\n{script}"
         variables = RESERVED_ENV | frozenset(self.draft.get("environment.env") or ())
-        line, last = self._line(self.kept[0].start), self._line(self.kept[-1].end - 1)
-        self.draft.set(COMMAND, [*self.facts.interpreter, "-c", as_argument(script, variables)], line, last=last)
+        lines = self.body.lines(self.kept[0].start, self.kept[-1].end)
+        command = [*self.facts.interpreter, "-c", as_argument(script, variables)]
+        self.draft.set(COMMAND, command, lines[0], last=lines[-1])

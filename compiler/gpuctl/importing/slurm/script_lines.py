@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
-from gpuctl.importing.draft import COMMAND
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.batch_file import DIRECTIVE
 from gpuctl.importing.slurm.body_facts import BodyState, foreign_default
@@ -76,13 +75,16 @@ class ScriptLines:
         self._note_commands_of_hosts()
         self._note_foreign_variables(known)
 
+    def _changed(self, line: int, note: str) -> None:
+        self.remarks.changed(range(line, line + 1), note)
+
     def _remove_directives(self) -> None:
         """Remove `#SBATCH` lines between statements. Those of a here-document are a part of its text."""
         for match in re.finditer(_DIRECTIVE_LINE, self.body.text):
             if not any(item.start <= match.start() < item.end for item in self.statements):
                 self.body.edits.replace(match.start(), match.end(), "")
-                line, note = self.body.line(match.start()), "Slurm ignores options below the first command"
-                self.remarks.add(line, line, Outcome.MAPPED, None, note)
+                note = "Slurm ignores options below the first command"
+                self.remarks.add(self.body.lines(match.start(), match.start() + 1), Outcome.MAPPED, None, note)
 
     def note_uses(self, names: Collection[str], result: str | None = None) -> None:
         """Note the lines that use variables with names of hosts, but for those that print them.
@@ -124,17 +126,14 @@ class ScriptLines:
         defined = [range(item.start, item.end) for item in self.statements if item.defines_function(text)]
         # Those of a condition are no statements of their own.
         defined += [range(*match.span()) for match in re.finditer(_FUNCTION_ON_A_LINE, text)]
-        inside = {
-            line for item in defined for line in range(self.body.line(item.start), self.body.line(item.stop - 1) + 1)
-        }
+        inside = {line for item in defined for line in self.body.lines(item.start, item.stop)}
         sets = (command.start for item in self.statements for command in item.commands if _sets_arguments(command))
         end = self.body.line(min(sets, default=len(self.body.text)))
         for number, text in self.unquoted():
             match = re.search(_ARGUMENT, text) if number not in inside and number <= end else None
             default = re.match(_DEFAULT, match[0]) if match is not None else None
             if default is not None:
-                note = f"an argument of sbatch is not in the file: its default `{default[1]}` is used"
-                self.remarks.add(number, number, Outcome.CHANGED, COMMAND, note)
+                self._changed(number, f"an argument of sbatch is not in the file: its default `{default[1]}` is used")
             elif match is not None:
                 note = "it is an argument of sbatch, which is not in the file: write its value into the script"
                 self.remarks.lost(number, match[0], note)
@@ -155,8 +154,9 @@ class ScriptLines:
         end = self.body.line(min(leaves, default=len(self.body.text)))
         for number, text in self.unquoted():
             if number < end and re.search(_HERE, text) is not None and not re.match(_PRINTS, text):
-                note = "the script starts in `environment.workdir`; Slurm starts it where sbatch is called"
-                self.remarks.add(number, number, Outcome.CHANGED, COMMAND, note)
+                self._changed(
+                    number, "the script starts in `environment.workdir`; Slurm starts it where sbatch is called"
+                )
 
     def _note_slurm_commands(self) -> None:
         """Note commands of Slurm whose output a line uses."""
@@ -174,7 +174,7 @@ class ScriptLines:
             for command in (item for statement in self.statements for item in statement.commands)
             for word in command.words
             if word.is_assignment and word.text.partition("=")[0] not in used
-            for line in range(self.body.line(word.start), self.body.line(word.end - 1) + 1)
+            for line in self.body.lines(word.start, word.end)
         }
         for number, text in self.unquoted(keeps_shells=True, untouched=True):
             if number in unused:
@@ -205,7 +205,7 @@ class ScriptLines:
             for name, default in dict.fromkeys(re.findall(_HAS_DEFAULT, text)):
                 is_own = name not in before and re.search(rf"\b{name}=\"?\$\{{{name}\b", text) is not None
                 if (name not in known or is_own) and re.match(_OF_SLURM, name) is None:
-                    self.remarks.add(number, number, Outcome.CHANGED, COMMAND, foreign_default(name, default))
+                    self._changed(number, foreign_default(name, default))
             before.update(re.findall(_ASSIGNED, text))
             for name in dict.fromkeys(re.findall(_USED, text)):
                 if name not in known and re.match(_OF_SLURM, name) is None:
@@ -228,7 +228,7 @@ class ScriptLines:
                 if not change.new:
                     self.remarks.lost(line, f"${change.name}", change.note)
                 elif change.new.strip("$") in result:
-                    self.remarks.add(line, line, Outcome.CHANGED, COMMAND, change.note)
+                    self._changed(line, change.note)
 
 
 def _sets_arguments(command: BodyCommand) -> bool:

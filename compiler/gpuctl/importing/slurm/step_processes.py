@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
-from gpuctl.importing.draft import COMMAND
-from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyWord
 from gpuctl.importing.slurm.called_script_variables import scripts_in_shell
@@ -45,25 +43,25 @@ def start_processes(
     body: BodyState,
     step: SrunStep,
     program: tuple[BodyWord, ...],
-    lines: tuple[int, int],
+    lines: range,
     called: CalledScript | None,
 ) -> None:
     """Start the processes of a node by torchrun, where `srun` started one for each GPU."""
     tasks = processes_per_node(body, step)
     if tasks > 1 and has_launcher(program):
         note = f"a pod starts one launcher, for all processes of the node; srun starts {tasks}"
-        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
+        body.remarks.changed(lines, note)
     if tasks <= 1 or has_launcher(program):
         return
     found = python_script([word.text for word in program])
     if found is not None and tasks == body.facts.gpus:
         body.edits.replace(program[found[0]].start, program[found[1]].start, "torchrun ")
         note = "torchrun starts a process for each GPU, with RANK and LOCAL_RANK for SLURM_PROCID and SLURM_LOCALID"
-        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
+        body.remarks.changed(lines, note)
         return
     if called is not None and is_for_torchrun(body, step, called):
         body.edits.replace(program[0].start, program[0].start, _torchrun_for([called]))
-        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, f"torchrun starts `{called.name}` once for each GPU")
+        body.remarks.changed(lines, f"torchrun starts `{called.name}` once for each GPU")
         return
     if tasks == body.facts.gpus and (script := shell_script(body, program)) is not None:
         body.edits.replace(program[0].start, program[0].start, _torchrun_for(scripts_in_shell(body, program)))
@@ -73,9 +71,9 @@ def start_processes(
                 body.edits.replace(place, place + len(name), ours)
                 body.renamed.add((body.line(place), name))
         note = "torchrun starts the shell once for each GPU: `SLURM_PROCID` is `RANK`, `SLURM_LOCALID` is `LOCAL_RANK`"
-        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
+        body.remarks.changed(lines, note)
         return
-    body.remarks.dropped(*lines, lost_launches(tasks))
+    body.remarks.dropped(lines, lost_launches(tasks))
 
 
 def _torchrun_for(scripts: Sequence[CalledScript]) -> str:
@@ -144,8 +142,7 @@ def remove_launcher_options(body: BodyState, program: tuple[BodyWord, ...]) -> N
     is_known = not any(word is None or re.match(r"\$|--(?:nnodes|standalone)\b", word) for word in known)
     if body.facts.nodes > 1 and not body.facts.on_every_node and is_known:
         note = "the nodes train together, as gpuctl sets `--nnodes`; without it, torchrun of each node is on its own"
-        lines = body.line(program[0].start), body.line(program[-1].end - 1)
-        body.remarks.add(*lines, Outcome.CHANGED, COMMAND, note)
+        body.remarks.changed(body.lines(program[0].start, program[-1].end), note)
     found = set_by_gpuctl(known, body.facts.nodes, body.facts.gpus)
     for place in found.places if found is not None else ():
         body.edits.replace(program[place - 1].end, program[place].end, "")
