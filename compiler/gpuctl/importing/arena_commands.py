@@ -73,7 +73,7 @@ def import_arena_commands(source: Source, given: Given) -> Imported:
     missing: list[Missing] = []
     number = sum(statement.single is not None and _is_job(statement.single) for statement in statements)
     for statement in statements:
-        line, last = breaks.before(statement.start) + 1, breaks.before(statement.end - 1) + 1
+        lines = breaks.lines(statement.start, statement.end)
         written = text[statement.start : statement.end]
         single = statement.single
         if single is not None and _is_job(single):
@@ -83,9 +83,9 @@ def import_arena_commands(source: Source, given: Given) -> Imported:
             missing += job.take()
         elif single is not None and not single.program and (value := constant_of(text, single.words[0], values)):
             values[single.words[0].text.split("=", 1)[0]] = value
-            ledger.mapped(line, written, None, "its value is in the documents", last=last)
-        elif not (line == 1 and written.startswith("#!")):
-            ledger.dropped(line, written, "it starts no job, as `arena submit` and `arena serve` do", last=last)
+            ledger.mapped(lines, written, None, "its value is in the documents")
+        elif not (lines[0] == 1 and written.startswith("#!")):
+            ledger.dropped(lines, written, "it starts no job, as `arena submit` and `arena serve` do")
     if not drafts:
         raise Unreadable(1, "the file has no `arena submit` or `arena serve`", "name a script with one, without a pipe")
     if text.startswith("#!"):
@@ -127,11 +127,7 @@ class _ArenaJob:
             (words_of(text, [word], values) or [text[word.start : word.end]], word)
             for word in (*program[1:verb], *program[verb + 2 :])
         ]
-        self.words = [
-            ArenaWord(item, breaks.before(word.start) + 1, breaks.before(word.end - 1) + 1)
-            for items, word in words
-            for item in items
-        ]
+        self.words = [ArenaWord(item, breaks.lines(word.start, word.end)) for items, word in words for item in items]
         self.shell = "sh"
         self.secrets: list[str] = []
         self.syncs_data = any(re.search(r"rsync\Z", word.text) for word in self.words)
@@ -183,12 +179,9 @@ class _ArenaJob:
             self.ledger.mapped(self.line, shown, "kind")
         for flag in flags:
             if flag.name == "command" and not rest:
-                rest = [ArenaWord(flag.value, flag.line, flag.last)]
+                rest = [ArenaWord(flag.value, flag.lines)]
             else:
                 self._flag(flag)
-        for flag in flags:
-            if flag.last > flag.line:
-                self.ledger.widen(flag.line, flag.last)
         self._program(rest)
         return set_given_values(self.draft, self.given, self.ledger, self.line, has_gpus=self.gpus > 0)
 
@@ -197,39 +190,41 @@ class _ArenaJob:
         action = self.actions.get(flag.name)
         is_known = "$" not in flag.value or flag.name in _ANY_TEXT
         if flag.name in CLIENT:
-            self.ledger.mapped(flag.line, flag.text, None, "it is an option of the client", last=flag.last)
+            self.ledger.mapped(flag.lines, flag.text, None, "it is an option of the client")
             return
         if is_known and action is not None and action(flag):
             return
         if is_known and field is not None and action is None:
             number = whole_number(flag.value)
-            self.draft.set(field, flag.value if number is None else number, flag.line)
-            self.ledger.mapped(flag.line, flag.text, field)
+            self.draft.set(field, flag.value if number is None else number, flag.lines)
+            self.ledger.mapped(flag.lines, flag.text, field)
         elif not is_known and (field is not None or action is not None):
-            self.ledger.dropped(flag.line, flag.text, f"`{flag.value}` is not known: write its value into the document")
+            self.ledger.dropped(
+                flag.lines, flag.text, f"`{flag.value}` is not known: write its value into the document"
+            )
         else:
             note = next(note for pattern, note in DROPPED_PATTERNS.items() if re.match(pattern, flag.name))
             is_data = flag.name.startswith("sync-") and self.syncs_data
             note = COPIED_DATA if is_data else DROPPED.get(flag.name, note)
-            self.ledger.dropped(flag.line, flag.text, note, last=flag.last)
+            self.ledger.dropped(flag.lines, flag.text, note)
 
     def _set(self, flag: ArenaFlag, field: str, value: object, note: str | None = None) -> bool:
-        self.draft.set(field, value, flag.line)
-        self.ledger.taken(flag.line, flag.text, field, note)
+        self.draft.set(field, value, flag.lines)
+        self.ledger.taken(flag.lines, flag.text, field, note)
         return True
 
     def _switch(self, flag: ArenaFlag, field: str) -> bool:
         if flag.value == "true":
             return self._set(flag, field, True)
-        self.ledger.mapped(flag.line, flag.text, field)
+        self.ledger.mapped(flag.lines, flag.text, field)
         return True
 
     def _name(self, flag: ArenaFlag) -> bool:
         name, note = self.given.job_name(flag.value)
         if name is None:
             return False
-        self.draft.set("job.name", name, flag.line)
-        self.ledger.taken(flag.line, flag.text, "job.name", note)
+        self.draft.set("job.name", name, flag.lines)
+        self.ledger.taken(flag.lines, flag.text, "job.name", note)
         return True
 
     def _gpus(self, flag: ArenaFlag) -> bool:
@@ -245,7 +240,7 @@ class _ArenaJob:
             return False
         if self.draft.get("resources.gpu") is None:
             self.gpus = 1
-            self.draft.set("resources.gpu", 1, flag.line)
+            self.draft.set("resources.gpu", 1, flag.lines)
         return self._set(flag, "resources.gpu-share", f"{number}Gi")
 
     def _device(self, flag: ArenaFlag) -> bool:
@@ -254,7 +249,7 @@ class _ArenaJob:
         if number is None or kind is None or self.given.gpus_per_node is not None:
             return False
         self.gpus = number
-        return self._set(flag, "resources.gpu", number, set_card_kind(self.draft, kind, flag.line))
+        return self._set(flag, "resources.gpu", number, set_card_kind(self.draft, kind, flag.lines))
 
     def _pull_secret(self, flag: ArenaFlag) -> bool:
         self.secrets.append(flag.value)
@@ -262,16 +257,16 @@ class _ArenaJob:
 
     def _pull_policy(self, flag: ArenaFlag) -> bool:
         if flag.value == SET_BY_GPUCTL["imagePullPolicy"]:
-            self.ledger.mapped(flag.line, flag.text, None, "gpuctl sets it")
+            self.ledger.mapped(flag.lines, flag.text, None, "gpuctl sets it")
         else:
             field = "podPatch.containers"
-            self.draft.append(field, {"name": "main", "imagePullPolicy": flag.value}, flag.line)
-            self.ledger.changed(flag.line, flag.text, f"{field}[].imagePullPolicy", PATCHED)
+            self.draft.append(field, {"name": "main", "imagePullPolicy": flag.value}, flag.lines)
+            self.ledger.changed(flag.lines, flag.text, f"{field}[].imagePullPolicy", PATCHED)
         return True
 
     def _shell(self, flag: ArenaFlag) -> bool:
         self.shell = flag.value
-        self.ledger.mapped(flag.line, flag.text, "environment.command")
+        self.ledger.mapped(flag.lines, flag.text, "environment.command")
         return True
 
     def _port(self, flag: ArenaFlag) -> bool:
@@ -280,8 +275,8 @@ class _ArenaJob:
             return False
         if self.draft.get("service.port") is None:
             return self._set(flag, "service.port", number)
-        self.draft.append("service.ports", {"name": _PORTS[flag.name], "port": number}, flag.line)
-        self.ledger.mapped(flag.line, flag.text, "service.ports")
+        self.draft.append("service.ports", {"name": _PORTS[flag.name], "port": number}, flag.lines)
+        self.ledger.mapped(flag.lines, flag.text, "service.ports")
         return True
 
     def _toleration(self, flag: ArenaFlag) -> bool:
@@ -294,8 +289,8 @@ class _ArenaJob:
             value = {"key": flag.value, "operator": "Exists"}
         else:
             return False
-        self.draft.append("podPatch.tolerations", value, flag.line)
-        self.ledger.changed(flag.line, flag.text, "podPatch.tolerations", PATCHED)
+        self.draft.append("podPatch.tolerations", value, flag.lines)
+        self.ledger.changed(flag.lines, flag.text, "podPatch.tolerations", PATCHED)
         return True
 
     def _workers(self, flag: ArenaFlag) -> bool:
@@ -305,34 +300,34 @@ class _ArenaJob:
         self.nodes = number
         if number > 1:
             return self._set(flag, "resources.nodes", number)
-        self.ledger.mapped(flag.line, flag.text, "resources.nodes")
+        self.ledger.mapped(flag.lines, flag.text, "resources.nodes")
         return True
 
     def _env(self, flag: ArenaFlag) -> bool:
         name, equals, value = flag.value.partition("=")
         if name.startswith(_SYNC):
-            self.ledger.dropped(flag.line, flag.text, DROPPED["sync-mode"])
+            self.ledger.dropped(flag.lines, flag.text, DROPPED["sync-mode"])
             return True
         if not equals or value.startswith("$"):
             return False
-        field, note = take_variable(self.draft, name, value, flag.line)
-        self.ledger.taken(flag.line, flag.text, field, note)
+        field, note = take_variable(self.draft, name, value, flag.lines)
+        self.ledger.taken(flag.lines, flag.text, field, note)
         return True
 
     def _pair(self, flag: ArenaFlag, field: str) -> bool:
         name, equals, value = flag.value.partition("=")
         if not equals or is_reserved_key(name, self.draft.settings):
             return False
-        self.draft.set_item(field, name, value, flag.line)
-        self.ledger.mapped(flag.line, flag.text, f"{field}.{name}")
+        self.draft.set_item(field, name, value, flag.lines)
+        self.ledger.mapped(flag.lines, flag.text, f"{field}.{name}")
         return True
 
     def _data(self, flag: ArenaFlag) -> bool:
         claim, colon, path = flag.value.partition(":")
         if not colon or not path.startswith("/") or ":" in path:
             return False
-        self.draft.append("storage.workdirs", {"path": path, "pvc": {"claim": claim}}, flag.line)
-        self.ledger.mapped(flag.line, flag.text, "storage.workdirs")
+        self.draft.append("storage.workdirs", {"path": path, "pvc": {"claim": claim}}, flag.lines)
+        self.ledger.mapped(flag.lines, flag.text, "storage.workdirs")
         return True
 
     def _data_dir(self, flag: ArenaFlag) -> bool:
@@ -340,16 +335,16 @@ class _ArenaJob:
         if not path.startswith("/"):
             return False
         mount = {"path": path, **({"mountPath": target} if target and target != path else {})}
-        self.draft.append("storage.workdirs", mount, flag.line)
-        self.ledger.mapped(flag.line, flag.text, "storage.workdirs")
+        self.draft.append("storage.workdirs", mount, flag.lines)
+        self.ledger.mapped(flag.lines, flag.text, "storage.workdirs")
         return True
 
     def _temporary(self, flag: ArenaFlag) -> bool:
         _, colon, path = flag.value.partition(":")
         if not colon or not path.startswith("/"):
             return False
-        self.draft.append("storage.workdirs", {"path": path, "emptyDir": {}}, flag.line)
-        self.ledger.mapped(flag.line, flag.text, "storage.workdirs")
+        self.draft.append("storage.workdirs", {"path": path, "emptyDir": {}}, flag.lines)
+        self.ledger.mapped(flag.lines, flag.text, "storage.workdirs")
         return True
 
     def _deadline(self, flag: ArenaFlag) -> bool:
@@ -362,10 +357,10 @@ class _ArenaJob:
     def _selector(self, flag: ArenaFlag) -> bool:
         name, equals, value = flag.value.partition("=")
         if self.given.pool is not None:
-            self.ledger.changed(flag.line, flag.text, "resources.pool", "--pool selects the nodes")
+            self.ledger.changed(flag.lines, flag.text, "resources.pool", "--pool selects the nodes")
         elif equals and name:
-            self.draft.set_item("podPatch.nodeSelector", name, value, flag.line)
-            self.ledger.changed(flag.line, flag.text, "podPatch.nodeSelector", PATCHED)
+            self.draft.set_item("podPatch.nodeSelector", name, value, flag.lines)
+            self.ledger.changed(flag.lines, flag.text, "podPatch.nodeSelector", PATCHED)
         return self.given.pool is not None or bool(equals and name)
 
     def _program(self, rest: Sequence[ArenaWord]) -> None:
@@ -373,9 +368,9 @@ class _ArenaJob:
         text = " ".join(word.text for word in rest)
         if not text:
             return
-        line, last = rest[0].line, rest[-1].last
+        lines = range(rest[0].lines.start, rest[-1].lines.stop)
         found = arena_program(text, self.shell, self.nodes, self.gpus, self.type)
         if found.port is not None:
-            self.draft.set("job.master_port", found.port, line)
-        self.draft.set("environment.command", found.words, line, last=last)
-        self.ledger.taken(line, text, "environment.command", found.note, last=last)
+            self.draft.set("job.master_port", found.port, lines[0])
+        self.draft.set("environment.command", found.words, lines)
+        self.ledger.taken(lines, text, "environment.command", found.note)

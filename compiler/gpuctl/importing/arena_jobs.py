@@ -110,7 +110,7 @@ class _ArenaJobFile:
         return [*open_nodes(self.tree, [(self.group, "replicas")], self.given), *missing]
 
     def _set(self, path: Path, field: str, value: Any, note: str | None = None) -> None:
-        self.draft.set(field, value, self.tree.line(path), last=self.tree.last_line(path))
+        self.draft.set(field, value, self.tree.lines(path))
         self.tree.taken(path, field, note)
 
     def _head(self) -> None:

@@ -15,16 +15,14 @@ class ArenaFlag(NamedTuple):
     name: str
     value: str
     text: str
-    line: int
-    last: int
+    lines: range
 
 
 class ArenaWord(NamedTuple):
     """A word of the command line, with its lines."""
 
     text: str
-    line: int
-    last: int
+    lines: range
 
 
 def verb_place(words: Sequence[str]) -> int | None:
@@ -43,19 +41,20 @@ def split_flags(words: Sequence[ArenaWord]) -> tuple[list[ArenaFlag], list[Arena
     flags: list[ArenaFlag] = []
     at = 0
     while at < len(words):
-        word, line, last = words[at]
+        word, lines = words[at]
         match = re.match(r"--?([A-Za-z][\w-]*)(?:=(.*))?\Z", word, re.DOTALL)
         if match is None:
             break
         name = LETTERS.get(match[1], match[1])
         at += 1
         if match[2] is not None:
-            flags.append(ArenaFlag(name, match[2], word, line, last))
+            flags.append(ArenaFlag(name, match[2], word, lines))
         elif name in SWITCHES:
-            flags.append(ArenaFlag(name, "true", word, line, last))
+            flags.append(ArenaFlag(name, "true", word, lines))
         elif at < len(words):
-            flags.append(ArenaFlag(name, words[at].text, f"{word} {words[at].text}", line, words[at].last))
+            both = range(lines.start, words[at].lines.stop)
+            flags.append(ArenaFlag(name, words[at].text, f"{word} {words[at].text}", both))
             at += 1
         else:
-            flags.append(ArenaFlag(name, "", word, line, last))
+            flags.append(ArenaFlag(name, "", word, lines))
     return flags, list(words[at + (at < len(words) and words[at].text == "--") :])

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.line_ledger import Lines
 from gpuctl.language.settings import Settings
 
 _TYPES = {
@@ -32,13 +33,13 @@ def card_kinds(settings: Settings) -> Mapping[str, CardKind]:
     }
 
 
-def set_card_kind(draft: Draft, kind: CardKind, line: int | None) -> str | None:
+def set_card_kind(draft: Draft, kind: CardKind, lines: Lines | None) -> str | None:
     """Set the vendor of the cards of a document, and their type. Return what differs."""
     if kind.vendor != draft.settings.default_vendor:
-        draft.set("resources.gpu-vendor", kind.vendor, line)
+        draft.set("resources.gpu-vendor", kind.vendor, lines)
     if kind.type is None:
         return None
-    draft.set("resources.gpu-type", kind.type, line)
+    draft.set("resources.gpu-type", kind.type, lines)
     return f"`resources.gpu-type` chooses this resource, and nodes with the label of the type `{kind.type}`"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpuctl.backend.emitter import emit_object
 from gpuctl.frontend.templates import escape_document
-from gpuctl.importing.line_ledger import placed
+from gpuctl.importing.line_ledger import Lines, placed
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import VERSION
 from gpuctl.language.settings import Settings
@@ -44,40 +44,34 @@ class Draft:
         self._data: dict[str, Any] = {}
         self._comments: dict[tuple[str, ...], str] = {}
 
-    def set(self, path: str, value: Any, line: int | None = None, *, last: int = 0) -> None:
+    def set(self, path: str, value: Any, lines: Lines | None = None) -> None:
         """Set a field, in place of an earlier value.
 
         :param path: names separated by dots.
-        :param line: the source line, None for a value of the command line.
+        :param lines: of the source, None for a value of the command line.
         """
-        *blocks, name = path.split(".")
-        data = self._data
-        for block in blocks:
-            data = data.setdefault(block, {})
-        data[name] = value
-        steps = (*blocks, name)
-        if line is None:
-            self._comments.pop(steps, None)
-        else:
-            line, last = placed(self.lines, line, last)
-            self._comments[steps] = f"line {line}" if last <= line else f"lines {line}-{last}"
+        block, _, name = path.rpartition(".")
+        self.set_item(block, name, value, lines)
 
-    def set_item(self, path: str, key: str, value: Any, line: int | None) -> None:
+    def set_item(self, path: str, key: str, value: Any, lines: Lines | None) -> None:
         """Set an entry of a mapping, such as a variable. The key may contain dots."""
+        steps = tuple(filter(None, path.split(".")))
         data: Any = self._data
-        steps = tuple(path.split("."))
         for step in steps:
             data = data.setdefault(step, {})
         data[key] = value
-        if line is not None:
-            at = (*steps, key)
-            self._comments[at] = f"line {placed(self.lines, line)[0]}"
+        at = (*steps, key)
+        if lines is None:
+            self._comments.pop(at, None)
+        else:
+            lines = placed(self.lines, lines)
+            self._comments[at] = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]}-{lines[-1]}"
 
-    def append(self, path: str, value: Any, line: int | None = None) -> None:
+    def append(self, path: str, value: Any, lines: Lines | None = None) -> None:
         """Add an item to a list."""
         items = self.get(path)
         if items is None:
-            self.set(path, [value], line)
+            self.set(path, [value], lines)
         else:
             items.append(value)
 

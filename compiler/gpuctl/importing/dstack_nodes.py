@@ -163,7 +163,7 @@ def take_commands(
     places: list[range] = []
     first = tree.block_line((key, 0))
     for index, node in enumerate(texts):
-        line, end = tree.block_line((key, index)), tree.last_line((key, index)) + 1
+        line, end = tree.block_line((key, index)), tree.lines((key, index)).stop
         gap = line - first - len(lines)
         item = str(node.value).rstrip("\n").split("\n") if node is not None else []
         written += [""] * gap + item

@@ -117,7 +117,7 @@ def _wait_for_users(tree: SourceTree, draft: Draft, shell: str) -> None:
     before = command[2] if command[:2] == [shell, "-c"] else shlex.join(command) + "\n" if command else ""
     path = ("init",) if before else ("ide",)
     words = [shell, "-c", f"{before}exec sleep infinity\n"] if before else ["sleep", "infinity"]
-    draft.set(COMMAND, words, tree.line(path), last=tree.last_line(path))
+    draft.set(COMMAND, words, tree.lines(path))
     tree.changed(
         ("ide",), COMMAND, "the pod waits, and `gpuctl exec NAME` opens a shell: write the command of a server"
     )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from gpuctl.frontend.platform_restrictions import NO_DEVICES, RESERVED_ENV, VISIBLE_DEVICES
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.field_values import whole_number
+from gpuctl.importing.line_ledger import Lines
 from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.language.names import is_pod_field
 
@@ -22,16 +23,16 @@ class TakenVariable(NamedTuple):
     note: str | None = None
 
 
-def take_variable(draft: Draft, name: str, value: Any, line: int) -> TakenVariable:
+def take_variable(draft: Draft, name: str, value: Any, lines: Lines) -> TakenVariable:
     """Set a variable of a document, but for those that gpuctl sets in trainings, and that of NVIDIA's runtime."""
     if shows_cards(name, value):
         return TakenVariable(None, CARDS)
     if not is_set_by_gpuctl(draft, name):
-        draft.set_item("environment.env", name, value, line)
+        draft.set_item("environment.env", name, value, lines)
         return TakenVariable(f"environment.env.{name}")
     port = whole_number(value) if name == _PORT and isinstance(value, str) else None
     if port is not None:
-        draft.set("job.master_port", port, line)
+        draft.set("job.master_port", port, lines)
         return TakenVariable("job.master_port")
     return TakenVariable(None, f"gpuctl sets `{name}`, and documents cannot: this value is not used")
 

@@ -10,6 +10,9 @@ from typing import NamedTuple
 from gpuctl.language.display_text import shorten, visible
 from gpuctl.language.masking import redact
 
+Lines = int | range
+"""A line of a source, or several, counted from 1."""
+
 
 class Outcome(str, Enum):
     """The outcome of a source line.
@@ -53,26 +56,27 @@ class LineLedger:
         self._entries: list[LedgerEntry] = []
         self.lines: Mapping[int, range] = MappingProxyType({})
 
-    def mapped(self, line: int, text: str, field: str | None, note: str | None = None, *, last: int = 0) -> None:
-        """Add a line whose meaning is kept."""
-        self._add(line, text, Outcome.MAPPED, field, note, last)
+    def mapped(self, lines: Lines, text: str, field: str | None, note: str | None = None) -> None:
+        """Add lines whose meaning is kept."""
+        self.add(lines, text, Outcome.MAPPED, field, note)
 
-    def changed(self, line: int, text: str, field: str | None, note: str, *, last: int = 0) -> None:
-        """Add a line whose meaning differs."""
-        self._add(line, text, Outcome.CHANGED, field, note, last)
+    def changed(self, lines: Lines, text: str, field: str | None, note: str) -> None:
+        """Add lines whose meaning differs."""
+        self.add(lines, text, Outcome.CHANGED, field, note)
 
-    def taken(self, line: int, text: str, field: str | None, note: str | None, *, last: int = 0) -> None:
-        """Add a line whose meaning differs if there is a note."""
-        self._add(line, text, Outcome.MAPPED if note is None else Outcome.CHANGED, field, note, last)
+    def taken(self, lines: Lines, text: str, field: str | None, note: str | None) -> None:
+        """Add lines whose meaning differs if there is a note."""
+        self.add(lines, text, Outcome.MAPPED if note is None else Outcome.CHANGED, field, note)
 
-    def dropped(self, line: int, text: str, note: str, *, last: int = 0) -> None:
-        """Add a line that is not in the documents."""
-        self._add(line, text, Outcome.DROPPED, None, note, last)
+    def dropped(self, lines: Lines, text: str, note: str) -> None:
+        """Add lines that are not in the documents."""
+        self.add(lines, text, Outcome.DROPPED, None, note)
 
-    def _add(self, line: int, text: str, outcome: Outcome, field: str | None, note: str | None, last: int) -> None:
+    def add(self, lines: Lines, text: str, outcome: Outcome, field: str | None, note: str | None) -> None:
+        """Add the outcome of lines."""
         shown = visible(redact(shorten(" ".join(text.split()), 100)))
-        line, last = placed(self.lines, line, last)
-        self._entries.append(LedgerEntry(line, max(line, last), shown, outcome, field, note))
+        lines = placed(self.lines, lines)
+        self._entries.append(LedgerEntry(lines[0], lines[-1], shown, outcome, field, note))
 
     def replaced(self, field: str, note: str) -> None:
         """Note that the command line replaces the value of a field."""
@@ -110,10 +114,12 @@ class LineLedger:
         return in_source_order(self._entries)
 
 
-def placed(lines: Mapping[int, range], line: int, last: int = 0) -> tuple[int, int]:
-    """Return the first and the last line in a source, for the lines of a text inside of it."""
-    first, end = (lines.get(number, range(number, number + 1)) for number in (line, max(line, last)))
-    return first[0], end[-1]
+def placed(lines: Mapping[int, range], inside: Lines) -> range:
+    """Return the lines in a source, for those of a text inside of it."""
+    if isinstance(inside, int):
+        inside = range(inside, inside + 1)
+    first, last = (lines.get(number, range(number, number + 1)) for number in (inside[0], inside[-1]))
+    return range(first[0], max(first[0], last[-1]) + 1)
 
 
 def in_source_order(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:

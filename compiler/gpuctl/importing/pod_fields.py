@@ -118,7 +118,7 @@ class PodFields:
         self.patch.rename_containers({MAIN_CONTAINER: HELPER_CALLED_MAIN, program: MAIN_CONTAINER})
 
     def _set(self, path: Path, field: str, value: Any) -> None:
-        self.draft.set(field, value, self.tree.line(path), last=self.tree.last_line(path))
+        self.draft.set(field, value, self.tree.lines(path))
         self.tree.mapped(path, field)
 
     def _program(self) -> None:
@@ -130,8 +130,7 @@ class PodFields:
         for name in ("command", "args"):
             value = tree.get((*main, name))
             if isinstance(value, list) and all(isinstance(item, str) for item in value):
-                line, last = tree.line((*main, name)), tree.last_line((*main, name))
-                self.draft.set(f"environment.{name}", value, line, last=last)
+                self.draft.set(f"environment.{name}", value, tree.lines((*main, name)))
         self._workdir(main)
         self._variables(main)
 

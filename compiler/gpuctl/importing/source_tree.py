@@ -144,18 +144,18 @@ class SourceTree:
         is_block = node is not None and self._raw.chunk.written(node)[:1] in ("|", ">")
         return self.line(path) + is_block
 
-    def last_line(self, path: Path) -> int:
-        """Return the last line of a value."""
+    def lines(self, path: Path) -> range:
+        """Return the lines of a value; the first one if it does not exist."""
         node = self.node(path)
         if node is None:
-            return 1
+            return range(1, 2)
         chunk = self._raw.chunk
         end = node.start + len(chunk.written(node).rstrip())
-        return chunk.place(max(end - 1, node.start))[0] + chunk.first_line + 1
+        return range(self.line(path), chunk.place(max(end - 1, node.start))[0] + chunk.first_line + 2)
 
     def widen(self, path: Path) -> None:
         """Have the entries of a text cover its lines, if YAML joins them."""
-        first, last, node = self.block_line(path), self.last_line(path), self.node(path)
+        first, last, node = self.block_line(path), self.lines(path)[-1], self.node(path)
         if node is not None and str(node.value).rstrip("\n").count("\n") < last - first:
             self.ledger.widen(first, last)
 
@@ -183,7 +183,7 @@ class SourceTree:
         """Drop a value that holds credentials: the ledger has a text in its place."""
         if self.node(path) is not None:
             self._taken.add(path)
-            self.ledger.dropped(self.line(path), text, note, last=self.last_line(path))
+            self.ledger.dropped(self.lines(path), text, note)
 
     def dropped_entry(self, path: Path, note: str) -> None:
         """Drop an entry of a mapping, with the line of its key."""
@@ -194,8 +194,8 @@ class SourceTree:
         self._taken.add(path)
         chunk = self._raw.chunk
         first = chunk.span(pair[0]).line
-        last = first if pair[1].is_null else self.last_line(path)
-        self.ledger.dropped(first, self._text(path, chunk.written(pair[1]).strip()), note, last=last)
+        last = first if pair[1].is_null else self.lines(path)[-1]
+        self.ledger.dropped(range(first, last + 1), self._text(path, chunk.written(pair[1]).strip()), note)
 
     def dropped_null(self, path: Path, note: str) -> None:
         """Drop a key without a value."""
@@ -213,13 +213,7 @@ class SourceTree:
         if node is None or path in self._taken:
             return
         self._taken.add(path)
-        text = self._text(path, self._raw.chunk.written(node))
-        if outcome is Outcome.MAPPED:
-            self.ledger.mapped(self.line(path), text, field, note, last=self.last_line(path))
-        elif outcome is Outcome.CHANGED:
-            self.ledger.changed(self.line(path), text, field, note or "", last=self.last_line(path))
-        else:
-            self.ledger.dropped(self.line(path), text, note or "", last=self.last_line(path))
+        self.ledger.add(self.lines(path), self._text(path, self._raw.chunk.written(node)), outcome, field, note)
 
     @staticmethod
     def _text(path: Path, written: str) -> str:

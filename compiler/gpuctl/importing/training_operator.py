@@ -263,7 +263,7 @@ def _program(
         pod.take_program(_BY_LAUNCHER if is_launched else None)
         return
     if program.words is not command:
-        draft.set("environment.command", program.words, tree.line(path), last=tree.last_line(path))
+        draft.set("environment.command", program.words, tree.lines(path))
     if program.port is not None:
         draft.set("job.master_port", program.port, tree.line(path))
     if program.note is not None and not (program.note == BY_TORCHRUN and _starts_torchrun(command, args)):
@@ -319,8 +319,7 @@ def _rename(tree: SourceTree, pod: PodFields, draft: Draft, processes: str | Non
             lost = [name for word in new for name in re.findall(_OF_OPERATOR, word)]
             notes += [f"gpuctl does not set `{name}`: write its value" for name in lost]
         if new != words:
-            path = (*pod.container, field)
-            draft.set(f"environment.{field}", new, tree.line(path), last=tree.last_line(path))
+            draft.set(f"environment.{field}", new, tree.lines((*pod.container, field)))
     return notes
 
 

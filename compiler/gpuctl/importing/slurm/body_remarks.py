@@ -81,13 +81,6 @@ class BodyRemarks:
         for (line, variable), reason in self._lost.items():
             ledger.dropped(line, variable, reason)
         for lines, remark in self._remarks.items():
-            line, last = lines[0], lines[-1]
-            text = "\n".join(self._lines[line - self._first_line : last - self._first_line + 1])
-            note = "; ".join(remark.notes) or None
+            text = "\n".join(self._lines[lines[0] - self._first_line : lines[-1] - self._first_line + 1])
             field = fields.get(remark.field or "", remark.field)
-            if remark.outcome is Outcome.DROPPED:
-                ledger.dropped(line, text, note or "", last=last)
-            elif remark.outcome is Outcome.CHANGED:
-                ledger.changed(line, text, field, note or "", last=last)
-            else:
-                ledger.mapped(line, text, field, note, last=last)
+            ledger.add(lines, text, remark.outcome, field, "; ".join(remark.notes) or None)

@@ -183,10 +183,10 @@ def _body(
 
 def _other_program(batch: BatchFile, draft: Draft, ledger: LineLedger) -> None:
     """Set the command to the interpreter of a script that is not a shell's, with the script as its argument."""
-    last = batch.first_line + batch.body.rstrip().count("\n")
+    lines = range(batch.first_line, batch.first_line + batch.body.rstrip().count("\n") + 1)
     option = "-e" if re.match(_EVALUATES, batch.interpreter[0]) else "-c"
     program = as_argument(batch.body, RESERVED_ENV)
-    draft.set("environment.command", [*batch.interpreter, option, program], batch.first_line, last=last)
+    draft.set("environment.command", [*batch.interpreter, option, program], lines)
     for number, text in enumerate(batch.body.split("\n"), batch.first_line):
         for name in dict.fromkeys(re.findall(_VARIABLE, text)):
             ledger.dropped(number, name, "a pod does not have this variable of Slurm: write its value")
@@ -194,7 +194,7 @@ def _other_program(batch: BatchFile, draft: Draft, ledger: LineLedger) -> None:
         if found is not None:
             note = f"a pod has no `{found[1]}`, and a script of {batch.interpreter[0]} stays as it is: use bash"
             ledger.dropped(number, text, note)
-    ledger.mapped(batch.first_line, batch.body, "environment.command", last=last)
+    ledger.mapped(lines, batch.body, "environment.command")
 
 
 def _refuse_empty(batch: BatchFile, draft: Draft, ledger: LineLedger) -> None:

@@ -254,8 +254,7 @@ class RoleBodies:
         draft = self.draft
         shared = self._set_common(drafts)
         if self.is_one:
-            lines = self._lines(self.division.groups[0].steps[0].statement)
-            draft.set(COMMAND, drafts[0].get(COMMAND), lines[0], last=lines[-1])
+            draft.set(COMMAND, drafts[0].get(COMMAND), self._lines(self.division.groups[0].steps[0].statement))
             return
         draft.remove("resources.nodes")
         draft.head.append("Roles need JobSet: `training: {backend: jobset}` in the settings of the platform.")

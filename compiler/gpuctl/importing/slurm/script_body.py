@@ -127,8 +127,7 @@ class ScriptBody:
         left.note_uses(self.replaced.hosts, result)
         left.note_replacements(self.replaced.changes, self.text if words is None else result)
         if words is not None:
-            lines = self._lines(self.kept[0])
-            self.draft.set(self._field, words, lines[0], last=lines[-1])
+            self.draft.set(self._field, words, self._lines(self.kept[0]))
         elif self.kept:
             self._script()
         left.note_uses(note_host_files(self.body, self.host_files, self.statements))
@@ -396,6 +395,5 @@ class ScriptBody:
         if self.facts.index_line is not None:
             script = f"{self.facts.index_line}\n{script}"
         variables = RESERVED_ENV | frozenset(self.draft.get("environment.env") or ())
-        lines = self.body.lines(self.kept[0].start, self.kept[-1].end)
         command = [*self.facts.interpreter, "-c", as_argument(script, variables)]
-        self.draft.set(COMMAND, command, lines[0], last=lines[-1])
+        self.draft.set(COMMAND, command, self.body.lines(self.kept[0].start, self.kept[-1].end))

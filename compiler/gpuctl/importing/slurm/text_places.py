@@ -64,6 +64,10 @@ class LineBreaks:
         """Return the number of line breaks before an offset."""
         return bisect_left(self._places, offset)
 
+    def lines(self, start: int, end: int) -> range:
+        """Return the lines that a part of the text is on, from 1."""
+        return range(self.before(start) + 1, self.before(end - 1) + 2)
+
 
 def single_quoted_parts(text: str) -> list[range]:
     """Return the places of text between single quotation marks, in order."""
