@@ -24,7 +24,7 @@ from gpuctl.importing.card_resources import card_kinds, set_card_kind
 from gpuctl.importing.carried_fields import PATCHED, SET_BY_GPUCTL
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
-from gpuctl.importing.field_values import short_duration, whole_number
+from gpuctl.importing.field_values import number_or_text, short_duration, whole_number
 from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing, Unreadable
@@ -195,9 +195,7 @@ class _ArenaJob:
         if is_known and action is not None and action(flag):
             return
         if is_known and field is not None and action is None:
-            number = whole_number(flag.value)
-            self.draft.set(field, flag.value if number is None else number, flag.lines)
-            self.ledger.mapped(flag.lines, flag.text, field)
+            self._set(flag, field, number_or_text(flag.value))
         elif not is_known and (field is not None or action is not None):
             self.ledger.dropped(
                 flag.lines, flag.text, f"`{flag.value}` is not known: write its value into the document"
@@ -223,9 +221,7 @@ class _ArenaJob:
         name, note = self.given.job_name(flag.value)
         if name is None:
             return False
-        self.draft.set("job.name", name, flag.lines)
-        self.ledger.taken(flag.lines, flag.text, "job.name", note)
-        return True
+        return self._set(flag, "job.name", name, note)
 
     def _gpus(self, flag: ArenaFlag) -> bool:
         number = self.given.gpus_per_node or whole_number(flag.value)

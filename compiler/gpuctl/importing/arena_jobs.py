@@ -15,16 +15,17 @@ from gpuctl.importing.arena_options import COPIED_DATA, DROPPED
 from gpuctl.importing.arena_programs import FRAMEWORKS, PYTORCH, arena_program
 from gpuctl.importing.card_resources import card_kinds, set_card_kind
 from gpuctl.importing.carried_fields import PATCHED, PodPatch
+from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
-from gpuctl.importing.field_values import whole_number
+from gpuctl.importing.field_values import number_or_text
 from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing, Unreadable
-from gpuctl.importing.line_ledger import LineLedger, in_source_order
+from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.pod_fields import DEVICES, is_same
 from gpuctl.importing.restart_policies import take_restarts
-from gpuctl.importing.source_tree import Path, SourceTree, read_documents
+from gpuctl.importing.source_tree import Path, read_documents
 from gpuctl.importing.task_fields import TaskFields, open_nodes
 from gpuctl.language.names import is_env_name
 
@@ -77,17 +78,17 @@ def import_arena_jobs(source: Source, given: Given) -> Imported:
     if not jobs:
         raise Unreadable(1, "the file has no job", "name a job file of Arena")
     missing: list[Missing] = [item for job in jobs for item in job.take()]
-    return Imported(TOOL, [job.draft for job in jobs], in_source_order(ledger.entries()), missing)
+    return Imported(TOOL, [job.draft for job in jobs], ledger.entries(), missing)
 
 
 class _ArenaJobFile:
     """One job."""
 
     def __init__(self, raw: RawDocument, source: str, given: Given, ledger: LineLedger) -> None:
-        self.tree = SourceTree(raw, ledger)
         self.given = given
         self.draft = Draft("training", source, TOOL, given.settings)
-        self.task = TaskFields(self.tree, self.draft, given)
+        self.tree = ConvertedTree(raw, ledger, self.draft)
+        self.task = TaskFields(self.tree, given)
         self.framework = self.tree.text(("framework", "name")) or ""
         self.is_pytorch = FRAMEWORKS.get(self.framework) == PYTORCH
         # Only a pod that is the job's whole group has its values in the job.
@@ -109,29 +110,18 @@ class _ArenaJobFile:
         missing = set_given_values(self.draft, self.given, self.tree.ledger, line, has_gpus=self.task.gpus > 0)
         return [*open_nodes(self.tree, [(self.group, "replicas")], self.given), *missing]
 
-    def _set(self, path: Path, field: str, value: Any, note: str | None = None) -> None:
-        self.draft.set(field, value, self.tree.lines(path))
-        self.tree.taken(path, field, note)
-
     def _head(self) -> None:
         tree = self.tree
         tree.mapped(("version",), "version")
         self.task.name(("name",))
-        for key, field in (("namespace", "job.namespace"), ("description", "job.description")):
-            text = tree.text((key,))
-            if text is not None:
-                self._set((key,), field, text)
+        tree.set_text(("namespace",), "job.namespace")
+        tree.set_text(("description",), "job.description")
         for key in ("labels", "annotations"):
             for name in tree.keys((key,)):
                 if not is_reserved_key(name, self.draft.settings):
-                    self.draft.set_item(f"job.{key}", name, tree.text((key, name)) or "", tree.line((key, name)))
-                    tree.mapped((key, name), f"job.{key}.{name}")
-        image = tree.text(("image",))
-        if image is not None:
-            self._set(("image",), "environment.image", image)
-        workdir = tree.text(("working_dir",))
-        if workdir is not None and workdir.startswith("/"):
-            self._set(("working_dir",), "environment.workdir", workdir)
+                    tree.set_item((key, name), f"job.{key}", name, tree.text((key, name)) or "")
+        tree.set_text(("image",), "environment.image")
+        tree.set_directory(("working_dir",))
         if self.is_pytorch:
             tree.mapped(("framework", "name"), "kind")
         else:
@@ -143,7 +133,7 @@ class _ArenaJobFile:
     def _scale(self) -> None:
         """Take the number of nodes and their resources: PyTorch has a master beside the workers."""
         tree = self.tree
-        workers = whole_number(tree.text(("worker", "replicas")))
+        workers = tree.number(("worker", "replicas"))
         has_workers = tree.node(("worker",)) is not None
         nodes = self.given.nodes or ((1 if workers is None else workers) + self.is_pytorch if has_workers else 1)
         self.task.node_count = nodes
@@ -178,21 +168,19 @@ class _ArenaJobFile:
     def _resources(self, base: Path) -> None:
         tree = self.tree
         for name, kind in card_kinds(self.draft.settings).items():
-            number = whole_number(tree.text((*base, name)))
+            number = tree.number((*base, name))
             if number is not None and not self.task.gpus:
                 note = set_card_kind(self.draft, kind, tree.line((*base, name)))
                 self.task.set_gpus((*base, name), number, note=note)
-        devices = whole_number(tree.text((*base, self.given.rdma or "")))
-        if self.given.rdma is not None and devices is not None:
-            self._set((*base, self.given.rdma), "resources.network.rdma", devices)
+        if self.given.rdma is not None:
+            tree.set_number((*base, self.given.rdma), "resources.network.rdma")
         if self.given.gpus_per_node is not None:
             self.task.gpus = self.given.gpus_per_node
             self.draft.set("resources.gpu", self.task.gpus)
         for name in ("cpu", "memory"):
             text = tree.text((*base, name))
-            number = whole_number(text)
             if text is not None:
-                self._set((*base, name), f"resources.{name}", text if number is None else number)
+                tree.set((*base, name), f"resources.{name}", number_or_text(text))
 
     def _environment(self) -> None:
         for base in (("envs",), (self.group, "envs")):
@@ -256,7 +244,7 @@ class _ArenaJobFile:
             is_map = kind == "configmap"
             source = {"name": values[kind]} if is_map else {"secretName": values[kind]}
             volume = {"name": values.get("name", kind), ("configMap" if is_map else kind): source}
-            PodPatch(self.tree, self.draft).mounted(volume, {"mountPath": target, "subPath": values["key"]})
+            PodPatch(self.tree).mounted(volume, {"mountPath": target, "subPath": values["key"]})
             return _PATCHED_FILE
         entry = {"path": target, "configMap" if kind == "configmap" else "secret": values[kind]}
         self.draft.append("storage.mounts", entry, line)
@@ -265,28 +253,25 @@ class _ArenaJobFile:
     def _pod(self) -> None:
         tree = self.tree
         if tree.text(("image_pull_policy",)) is not None:
-            PodPatch(tree, self.draft).set_by_gpuctl(("image_pull_policy",), "imagePullPolicy")
+            PodPatch(tree).set_by_gpuctl(("image_pull_policy",), "imagePullPolicy")
         secrets = tree.get(("image_pull_secrets",))
         if isinstance(secrets, list) and secrets and all(isinstance(item, str) for item in secrets):
             value = secrets[0] if len(secrets) == 1 else secrets
-            self._set(("image_pull_secrets",), "environment.imagePullSecret", value)
+            tree.set(("image_pull_secrets",), "environment.imagePullSecret", value)
         account = tree.text(("service_account",))
         if account is not None:
-            self._set(("service_account",), "podPatch.serviceAccountName", account, PATCHED)
+            tree.set(("service_account",), "podPatch.serviceAccountName", account, PATCHED)
         for key, field in (
             ("host_network", "resources.network.hostNetwork"),
             ("host_ipc", "podPatch.hostIPC"),
             ("host_pid", "podPatch.hostPID"),
         ):
-            if tree.flag((key,)):
-                self._set((key,), field, True)
-            elif tree.flag((key,)) is False:
-                tree.mapped((key,), field)
+            tree.set_switch((key,), field)
         selector: Path = ("scheduling", "node_selector")
         if self.given.pool is not None:
             tree.changed(selector, "resources.pool", "--pool selects the nodes")
         elif (labels := tree.get(selector)) is not None:
-            self._set(selector, "podPatch.nodeSelector", labels, PATCHED)
+            tree.set(selector, "podPatch.nodeSelector", labels, PATCHED)
         self._tolerations()
         for path in (("scheduling", "gang", "enabled"), ("logging", "tensorboard", "enabled")):
             if tree.flag(path) is False:
@@ -303,7 +288,7 @@ class _ArenaJobFile:
             isinstance(item, dict) and set(item) <= set(_TOLERATION) for item in values
         ):
             new = [{_TOLERATION[key]: value for key, value in item.items()} for item in values]
-            self._set(path, "podPatch.tolerations", new, PATCHED)
+            self.tree.set(path, "podPatch.tolerations", new, PATCHED)
 
     def _lifecycle(self) -> None:
         tree = self.tree
@@ -312,11 +297,11 @@ class _ArenaJobFile:
         deadline = ("lifecycle", "active_deadline")
         if re.match(_DURATION, tree.text(deadline) or ""):
             note = "it counts while the pods of an attempt run"
-            self._set(deadline, "job.max_runtime", tree.text(deadline), note)
+            tree.set(deadline, "job.max_runtime", tree.text(deadline), note)
         ttl = ("lifecycle", "ttl_after_finished")
         if re.match(_DURATION, tree.text(ttl) or ""):
-            self._set(ttl, "job.ttl", tree.text(ttl))
-        take_restarts(tree, self.draft, [("restart",)], ("lifecycle", "backoff_limit"), in_place=self.is_pytorch)
+            tree.set_text(ttl, "job.ttl")
+        take_restarts(tree, [("restart",)], ("lifecycle", "backoff_limit"), in_place=self.is_pytorch)
 
     def _sync(self) -> None:
         """Drop copies of code and data, each with the field that replaces it."""
@@ -354,7 +339,7 @@ class _ArenaJobFile:
         found = arena_program(text.strip(), shell, self.task.node_count, self.task.gpus, self.framework)
         if found.port is not None:
             self.draft.set("job.master_port", found.port, tree.line(path))
-        self._set(path, "environment.command", found.words, found.note)
+        tree.set(path, "environment.command", found.words, found.note)
         tree.mapped(("shell",), "environment.command")
         of_master = tree.text(("master", "run")) if self.group == "worker" else None
         if of_master == text:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpuctl.importing.draft import Draft
-from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.importing.converted_tree import ConvertedTree
+from gpuctl.importing.source_tree import Path
 from gpuctl.language.names import MAIN_CONTAINER
 
 PATCHED = "`podPatch` carries it as it is; the platform may refuse it"
@@ -22,9 +22,9 @@ _FILE = "gpuctl shows the end of the log if the file is empty"
 class PodPatch:
     """Adds parts of a pod to the `podPatch` of a document, each with its entry in the ledger."""
 
-    def __init__(self, tree: SourceTree, draft: Draft) -> None:
+    def __init__(self, tree: ConvertedTree) -> None:
         self.tree = tree
-        self.draft = draft
+        self.draft = tree.draft
 
     def field(self, path: Path, name: str) -> None:
         """Carry a field of the pod."""
@@ -53,7 +53,7 @@ class PodPatch:
         elif value:
             self.of_container(path, field, value, name)
 
-    def resource(self, path: Path, group: str, name: str, note: str = PATCHED, container: str = MAIN_CONTAINER) -> None:
+    def resource(self, path: Path, group: str, name: str, note: str, container: str) -> None:
         """Carry an amount that a container requests.
 
         :param group: ``requests`` or ``limits``.

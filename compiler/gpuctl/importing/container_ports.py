@@ -23,7 +23,7 @@ def container_ports(tree: SourceTree, container: Path) -> list[ContainerPort]:
     found = []
     for index in range(tree.items((*container, "ports"))):
         path: Path = (*container, "ports", index)
-        number = whole_number(tree.text((*path, "containerPort")))
+        number = tree.number((*path, "containerPort"))
         if number is not None:
             protocol = tree.text((*path, "protocol")) or "TCP"
             found.append(ContainerPort(number, tree.text((*path, "name")), protocol, path))

@@ -91,6 +91,10 @@ class Draft:
             data = data[step]
         return data
 
+    def program_text(self) -> str:
+        """Return the words of the program, separated by blanks."""
+        return " ".join([*(self.get(COMMAND) or ()), *(self.get("environment.args") or ())])
+
     def text(self) -> str:
         """Return the document as YAML with comments. Escape text of the source that looks like a template."""
         lines = [f"# {visible(line)}".rstrip() for line in self.head]

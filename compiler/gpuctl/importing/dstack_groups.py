@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuctl.frontend.yaml_tree import MAPPING, RawDocument
+from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.draft import COMMAND, Draft
 from gpuctl.importing.dstack_nodes import NOTES, VARIABLES, take_commands, take_resources
 from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.import_values import Given
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.source_tree import SourceTree
 from gpuctl.importing.task_fields import TaskFields
 from gpuctl.language.names import nearest_dns_label
 from gpuctl.language.role_block import LONGEST_ROLE_NAME
@@ -42,11 +42,11 @@ class _Group:
     """A group of nodes, read as a task of its own."""
 
     def __init__(self, raw: RawDocument, index: int, settings: Settings) -> None:
-        self.tree = SourceTree(raw, LineLedger())
         self.draft = Draft("training", "", "", settings)
-        self.task = TaskFields(self.tree, self.draft, Given())
+        self.tree = ConvertedTree(raw, LineLedger(), self.draft)
+        self.task = TaskFields(self.tree, Given())
         self.task.nodes(("nodes",))
-        take_resources(self.tree, self.draft, self.task)
+        take_resources(self.tree, self.task)
         written = self.tree.text(("name",))
         self.name = nearest_dns_label(written or "", letter_first=True) or ""
         if not 0 < len(self.name) <= LONGEST_ROLE_NAME:
@@ -75,7 +75,7 @@ class _Group:
         return {**found, **({"resources": resources} if resources else {})}
 
 
-def take_groups(raw: RawDocument, tree: SourceTree, task: TaskFields, shell: str) -> bool:
+def take_groups(raw: RawDocument, tree: ConvertedTree, task: TaskFields, shell: str) -> bool:
     """Set a role for each group of nodes.
 
     Return False if the file has no groups, or if a group has settings that a role has no fields for.
@@ -104,8 +104,7 @@ def take_groups(raw: RawDocument, tree: SourceTree, task: TaskFields, shell: str
     for role in _ordered(tree, roles, groups[0].task.node_count):
         draft.append("roles", role, tree.line(("groups",)))
     if tree.text(("stop_criteria",)) == "master-done" and groups[0].task.node_count == 1:
-        draft.set("primary", [groups[0].name], tree.line(("stop_criteria",)))
-        tree.mapped(("stop_criteria",), "primary")
+        tree.set(("stop_criteria",), "primary", [groups[0].name])
     draft.head.append("Roles need JobSet: `training: {backend: jobset}` in the settings of the platform.")
     for group, role in zip(groups, roles, strict=True):
         group.tree.drop_rest(_NOTES)
@@ -116,7 +115,7 @@ def take_groups(raw: RawDocument, tree: SourceTree, task: TaskFields, shell: str
     return True
 
 
-def _ordered(tree: SourceTree, roles: Sequence[dict[str, Any]], masters: int) -> list[dict[str, Any]]:
+def _ordered(tree: ConvertedTree, roles: Sequence[dict[str, Any]], masters: int) -> list[dict[str, Any]]:
     """Return the roles with those first that others wait for.
 
     :param masters: the number of nodes in the group of the master, which alone starts first or last.
@@ -158,7 +157,7 @@ def _take_commands(groups: Sequence[_Group], index: int, shell: str, draft: Draf
     variables |= {pattern: new for pattern, new in VARIABLES.items() if pattern not in variables}
     known = [f"{other.variable}_{part}" for other in groups for part in ("ADDR", "HOSTS")]
     known += draft.get("environment.env") or ()
-    take_commands(group.tree, group.draft, group.task, shell, values, variables, known)
+    take_commands(group.tree, group.task, shell, values, variables, known)
 
 
 def _address(group: _Group, node: int) -> str:

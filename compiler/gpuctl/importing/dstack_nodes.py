@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from gpuctl.frontend.yaml_tree import SCALAR
 from gpuctl.importing.card_resources import CardKind, set_card_kind
-from gpuctl.importing.draft import COMMAND, Draft
+from gpuctl.importing.converted_tree import ConvertedTree
+from gpuctl.importing.draft import COMMAND
 from gpuctl.importing.import_values import Unreadable
 from gpuctl.importing.line_ledger import placed
 from gpuctl.importing.node_script import convert_node_script, with_constants
-from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.importing.source_tree import Path
 from gpuctl.importing.task_fields import TaskFields, is_no_gpu
 
 NOTES = {
@@ -51,15 +52,15 @@ class _Gpus(NamedTuple):
     number: str = "1"
 
 
-def take_resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
+def take_resources(tree: ConvertedTree, task: TaskFields) -> None:
     """Take the resources of a node."""
     if tree.node(_GPU) is not None:
-        _take_gpus(tree, draft, task)
+        _take_gpus(tree, task)
     for source, name, unit in (("cpu", "cpu", ""), ("memory", "memory", "Gi"), ("shm_size", "shm", "Gi")):
         task.amount(("resources", source), name, unit)
 
 
-def _take_gpus(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
+def _take_gpus(tree: ConvertedTree, task: TaskFields) -> None:
     text = tree.text(_GPU)
     gpus = _gpus_of_fields(tree) if text is None else _gpus_of_text(text)
     if gpus is not None and (gpus.vendor in _OTHER_VENDORS or (gpus.names and all(map(is_no_gpu, gpus.names)))):
@@ -79,15 +80,14 @@ def _take_gpus(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
         line = tree.line(_GPU if tree.node(number) is None else number)
         task.set_gpus(number, int(count[1]), gpus.names, "".join(is_range) or None, line)
         if gpus.names:
-            draft.set("resources.gpu-type", draft.get("resources.gpu-type"), tree.line(kind))
-            tree.taken(kind, "resources.gpu-type", "".join(is_choice) or None)
+            tree.set(kind, "resources.gpu-type", tree.draft.get("resources.gpu-type"), "".join(is_choice) or None)
         if gpus.vendor in _VENDORS:
             tree.mapped(vendor, "resources.gpu-vendor")
     if gpus.vendor in _VENDORS:
-        set_card_kind(draft, CardKind(gpus.vendor, None), tree.line(_GPU if text is not None else vendor))
+        set_card_kind(tree.draft, CardKind(gpus.vendor, None), tree.line(_GPU if text is not None else vendor))
 
 
-def _gpus_of_fields(tree: SourceTree) -> _Gpus:
+def _gpus_of_fields(tree: ConvertedTree) -> _Gpus:
     """Return GPUs such as ``{name: [A100, H100], count: 2..8}``."""
     count, kind = (*_GPU, "count"), (*_GPU, "name")
     items = [(*kind, index) for index in range(tree.items(kind))] or [kind]
@@ -113,7 +113,7 @@ def _gpus_of_text(text: str) -> _Gpus | None:
     return gpus
 
 
-def shell_of(tree: SourceTree) -> str:
+def shell_of(tree: ConvertedTree) -> str:
     """Take the shell. Without one, dstack runs bash in its own image, and sh in others."""
     written = tree.text(("shell",))
     if written is None:
@@ -126,8 +126,7 @@ def shell_of(tree: SourceTree) -> str:
 
 
 def take_commands(
-    tree: SourceTree,
-    draft: Draft,
+    tree: ConvertedTree,
     task: TaskFields,
     shell: str,
     values: Mapping[str, int | str],
@@ -142,7 +141,7 @@ def take_commands(
     :param known: further variables that the container has.
     :param key: the list of the commands.
     """
-    items = tree.items((key,))
+    draft, items = tree.draft, tree.items((key,))
     if not items:
         return
     texts = [tree.node((key, index)) for index in range(items)]

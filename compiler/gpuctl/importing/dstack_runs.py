@@ -7,6 +7,7 @@ import shlex
 
 from gpuctl.frontend.source import Source
 from gpuctl.importing.carried_fields import PodPatch
+from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.draft import COMMAND, Draft
 from gpuctl.importing.dstack_groups import take_groups
 from gpuctl.importing.dstack_nodes import NOTES, shell_of, take_commands, take_resources
@@ -66,41 +67,35 @@ def import_dstack_run(source: Source, given: Given) -> Imported:
         raise Unreadable(1, "the file has no document", "name a configuration of dstack")
     raw = raws[0]
     ledger = LineLedger()
-    tree = SourceTree(raw, ledger)
-    kind = KINDS.get(tree.text(("type",)) or "")
+    written = SourceTree(raw).text(("type",)) or ""
+    kind = KINDS.get(written)
     if kind is None:
-        written = tree.text(("type",)) or ""
         what = _HINTS.get(written, "name the type of the configuration")
         hint = f"import tasks, services and development environments; {what}"
-        raise Unreadable(tree.line(("type",)), f"the type `{written}` is not imported", hint)
+        raise Unreadable(SourceTree(raw).line(("type",)), f"the type `{written}` is not imported", hint)
     draft = Draft(kind, source.name, TOOL, given.settings)
-    task = TaskFields(tree, draft, given)
+    tree = ConvertedTree(raw, ledger, draft)
+    task = TaskFields(tree, given)
     tree.mapped(("type",), "kind")
     task.name(("name",))
     task.nodes(("nodes",))
-    image = tree.text(("image",))
-    if image is not None:
-        draft.set("environment.image", image, tree.line(("image",)))
-        tree.mapped(("image",), "environment.image")
-    workdir = tree.text(("working_dir",))
-    if workdir is not None and workdir.startswith("/"):
-        draft.set("environment.workdir", workdir, tree.line(("working_dir",)))
-        tree.mapped(("working_dir",), "environment.workdir")
+    tree.set_text(("image",), "environment.image")
+    tree.set_directory(("working_dir",))
     task.variables(("env",))
     shell = shell_of(tree)
-    _others(tree, draft)
+    _others(tree)
     if kind == "training" and take_groups(raw, tree, task, shell):
         tree.mapped(("resources",), None, "no node has them: each group has its own")
     else:
-        take_resources(tree, draft, task)
+        take_resources(tree, task)
         values: dict[str, int | str] = {"DSTACK_GPUS_NUM": task.gpus * task.node_count}
         values["DSTACK_RUN_NAME"] = draft.get("job.name") or ""
         if kind != "training":
             values |= {"DSTACK_NODES_NUM": 1, "DSTACK_NODE_RANK": 0, "DSTACK_MASTER_NODE_IP": "localhost"}
             values["DSTACK_GPUS_PER_NODE"] = task.gpus
-        take_commands(tree, draft, task, shell, values, key="init" if kind == "notebook" else "commands")
+        take_commands(tree, task, shell, values, key="init" if kind == "notebook" else "commands")
         if kind == "notebook":
-            _wait_for_users(tree, draft, shell)
+            _wait_for_users(tree, shell)
         for key in ("groups", "replicas"):
             for index in range(tree.items((key,))):
                 tree.dropped((key, index), _OTHER_GROUPS if kind == "training" else _NOTES["^replicas"])
@@ -111,8 +106,9 @@ def import_dstack_run(source: Source, given: Given) -> Imported:
     return Imported(TOOL, [draft], ledger.entries(), missing)
 
 
-def _wait_for_users(tree: SourceTree, draft: Draft, shell: str) -> None:
+def _wait_for_users(tree: ConvertedTree, shell: str) -> None:
     """Have the program wait after the commands that prepare it: users connect to a development environment."""
+    draft = tree.draft
     command = draft.get(COMMAND) or []
     before = command[2] if command[:2] == [shell, "-c"] else shlex.join(command) + "\n" if command else ""
     path = ("init",) if before else ("ide",)
@@ -126,7 +122,7 @@ def _wait_for_users(tree: SourceTree, draft: Draft, shell: str) -> None:
         tree.mapped(("inactivity_duration",), None, "a notebook without `notebook.stop_after` has no limit")
 
 
-def _volumes(tree: SourceTree, draft: Draft) -> None:
+def _volumes(tree: ConvertedTree) -> None:
     """Take directories of the node, such as ``/mnt/data:/data``; named volumes are objects of dstack."""
     for index in range(tree.items(("volumes",))):
         path = ("volumes", index)
@@ -134,25 +130,24 @@ def _volumes(tree: SourceTree, draft: Draft) -> None:
         source, target = tree.text((*path, "instance_path")) or source, tree.text((*path, "path")) or target
         if source.startswith("/") and target.startswith("/"):
             extra = {"mountPath": target} if target != source else {}
-            draft.append("storage.workdirs", {"path": source, **extra}, tree.line(path))
-            tree.mapped(path, "storage.workdirs")
+            tree.append(path, "storage.workdirs", {"path": source, **extra})
 
 
-def _probes(tree: SourceTree, draft: Draft) -> None:
+def _probes(tree: ConvertedTree) -> None:
     """Take the path of the first probe, if it asks over HTTP as the kubelet does."""
     url = tree.text(("probes", 0, "url"))
     method = tree.text(("probes", 0, "method")) or "get"
     is_plain = method.lower() == "get" and not {"headers", "body"} & set(tree.keys(("probes", 0)))
-    if url is not None and url.startswith("/") and draft.kind == "inference" and is_plain:
-        draft.set(_HEALTH, url, tree.line(("probes", 0, "url")))
+    if url is not None and url.startswith("/") and tree.draft.kind == "inference" and is_plain:
         for name in ("type", "method"):
             tree.mapped(("probes", 0, name), _HEALTH)
-        tree.changed(("probes", 0, "url"), _HEALTH, AS_PROBES)
+        tree.set(("probes", 0, "url"), _HEALTH, url, AS_PROBES)
 
 
-def _others(tree: SourceTree, draft: Draft) -> None:
-    _volumes(tree, draft)
-    _probes(tree, draft)
+def _others(tree: ConvertedTree) -> None:
+    draft = tree.draft
+    _volumes(tree)
+    _probes(tree)
     login = "make a Secret with the login, and name it: `environment.imagePullSecret`"
     tree.dropped_secret(("registry_auth",), "registry_auth", login)
     if tree.flag(("auth",)) is False:
@@ -164,31 +159,27 @@ def _others(tree: SourceTree, draft: Draft) -> None:
     if cron is not None and tree.node(("groups",)) is not None:
         tree.dropped(("schedule",), "a training with roles has no `schedule`")
     elif cron is not None and draft.kind == "training":
-        draft.set("schedule.cron", cron, tree.line(("schedule", "cron")))
-        tree.mapped(("schedule", "cron"), "schedule.cron")
+        tree.set(("schedule", "cron"), "schedule.cron", cron)
     if tree.flag(("privileged",)):
-        PodPatch(tree, draft).of_container(("privileged",), "securityContext", {"privileged": True})
+        PodPatch(tree).of_container(("privileged",), "securityContext", {"privileged": True})
     duration = tree.text(("max_duration",))
     if duration is not None and re.match(r"(\d+[dhms])+\Z", duration):
         field = "notebook.max_lifetime" if draft.kind == "notebook" else "job.max_runtime"
-        draft.set(field, duration, tree.line(("max_duration",)))
         paused = "the notebook is paused, and `gpuctl resume` starts it again"
-        tree.taken(("max_duration",), field, paused if draft.kind == "notebook" else None)
+        tree.set(("max_duration",), field, duration, paused if draft.kind == "notebook" else None)
     elif duration == "-1" or tree.flag(("max_duration",)) is False:
         tree.mapped(("max_duration",), None, "a job without `job.max_runtime` has no limit")
     spot = tree.text(("spot_policy",))
     if spot == "spot":
-        draft.set("resources.spot", True, tree.line(("spot_policy",)))
-    if spot in ("spot", "on-demand"):
+        tree.set(("spot_policy",), "resources.spot", True)
+    elif spot == "on-demand":
         tree.mapped(("spot_policy",), "resources.spot")
     if draft.kind != "inference":
         return
     port = whole_number((tree.text(("port",)) or "").rpartition(":")[2])
     if port is not None:
-        draft.set("service.port", port, tree.line(("port",)))
-        tree.mapped(("port",), "service.port")
+        tree.set(("port",), "service.port", port)
     replicas = whole_number((tree.text(("replicas",)) or "").split("..")[0])
     if replicas is not None:
-        draft.set("service.replicas", replicas, tree.line(("replicas",)))
         is_range = ".." in (tree.text(("replicas",)) or "")
-        tree.taken(("replicas",), "service.replicas", "a range needs `autoscaling`" if is_range else None)
+        tree.set(("replicas",), "service.replicas", replicas, "a range needs `autoscaling`" if is_range else None)

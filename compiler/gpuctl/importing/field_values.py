@@ -33,6 +33,12 @@ def whole_number(text: str | None) -> int | None:
     return int(text) if text is not None and re.match(r"\d{1,9}\Z", text) else None
 
 
+def number_or_text(text: str) -> int | str:
+    """Return an amount as documents have it: whole numbers are numbers."""
+    number = whole_number(text)
+    return text if number is None else number
+
+
 def short_duration(seconds: int) -> str:
     """Return seconds as a duration, such as ``36h`` or ``2d12h``; "" for 0."""
     if seconds == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.field_values import whole_number
+from gpuctl.importing.field_values import number_or_text
 from gpuctl.importing.import_values import REASONS, Given, Missing
 from gpuctl.importing.line_ledger import LineLedger
 
@@ -25,8 +25,7 @@ def set_given_values(draft: Draft, given: Given, ledger: LineLedger, line: int, 
         ("--workdir", "environment.workdir", given.workdir, "DIR", False),
     ):
         if value is not None:
-            number = whole_number(value)
-            new = value if number is None else number
+            new = number_or_text(value)
             if draft.get(field) not in (None, new):
                 ledger.replaced(field, f"{option} replaces it")
             draft.set(field, new)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gpuctl.importing.carried_fields import SET_BY_GPUCTL, PodPatch
-from gpuctl.importing.draft import Draft
+from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.environment_variables import CARDS, refers_to, shows_cards, source_of_variable
 from gpuctl.importing.manifest_volumes import VOLUME_FIELDS, PodVolumes
-from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.importing.source_tree import Path
 from gpuctl.language.names import MAIN_CONTAINER
 
 HELPER_CALLED_MAIN = f"{MAIN_CONTAINER}-1"
@@ -17,7 +17,7 @@ _PLAIN = ("name", "image", "command", "args")
 _AMOUNTS = {"cpu", "memory"}
 
 
-def take_further_containers(tree: SourceTree, spec: Path, main: int, volumes: PodVolumes, draft: Draft) -> None:
+def take_further_containers(tree: ConvertedTree, spec: Path, main: int, volumes: PodVolumes) -> None:
     """Take the containers beside the program.
 
     :param main: the place of the container with the program.
@@ -27,10 +27,10 @@ def take_further_containers(tree: SourceTree, spec: Path, main: int, volumes: Po
             path: Path = (*base, index)
             if is_first or index != main:
                 is_init = is_first and tree.text((*path, "restartPolicy")) != "Always"
-                _container(tree, path, "init" if is_init else "sidecars", volumes, draft)
+                _container(tree, path, "init" if is_init else "sidecars", volumes)
 
 
-def _container(tree: SourceTree, path: Path, field: str, volumes: PodVolumes, draft: Draft) -> None:
+def _container(tree: ConvertedTree, path: Path, field: str, volumes: PodVolumes) -> None:
     entry: dict[str, Any] = {}
     for key in _PLAIN:
         value = tree.get((*path, key))
@@ -41,9 +41,9 @@ def _container(tree: SourceTree, path: Path, field: str, volumes: PodVolumes, dr
         tree.changed((*path, "name"), f"{field}[].name", f"the program's container is called `{MAIN_CONTAINER}`")
     for key in entry:
         tree.mapped((*path, key), f"{field}[].{key}")
-    draft.append(field, entry, tree.line(path))
+    tree.draft.append(field, entry, tree.line(path))
     name = str(entry.get("name", ""))
-    patch = PodPatch(tree, draft)
+    patch = PodPatch(tree)
     _variables(tree, path, field, entry, patch)
     _amounts(tree, path, field, entry)
     volumes.take_further(path, name)
@@ -57,7 +57,7 @@ def _container(tree: SourceTree, path: Path, field: str, volumes: PodVolumes, dr
             patch.of_container(part, key, tree.typed(part), name)
 
 
-def _variables(tree: SourceTree, path: Path, field: str, entry: dict[str, Any], patch: PodPatch) -> None:
+def _variables(tree: ConvertedTree, path: Path, field: str, entry: dict[str, Any], patch: PodPatch) -> None:
     carried: list[str] = []
     for index in range(tree.items((*path, "env"))):
         variable: Path = (*path, "env", index)
@@ -78,7 +78,7 @@ def _variables(tree: SourceTree, path: Path, field: str, entry: dict[str, Any], 
         tree.mapped(variable, f"{field}[].env")
 
 
-def _amounts(tree: SourceTree, path: Path, field: str, entry: dict[str, Any]) -> None:
+def _amounts(tree: ConvertedTree, path: Path, field: str, entry: dict[str, Any]) -> None:
     asked, limited = (
         {key: tree.text((*path, "resources", group, key)) for key in tree.keys((*path, "resources", group))}
         for group in ("requests", "limits")

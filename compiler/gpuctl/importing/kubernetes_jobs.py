@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from gpuctl.frontend.yaml_tree import RawDocument
+from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.manifest_metadata import take_annotations, take_labels, take_metadata
+from gpuctl.importing.manifest_metadata import take_labels, take_metadata
 from gpuctl.importing.pod_fields import DEVICES, PodFields
-from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.importing.source_tree import Path
 from gpuctl.importing.training_operator import take_defaults, take_ports, take_suspension, take_time_limits
 
 _KIND = "Job"
@@ -53,27 +53,26 @@ _NOTES = {
 def import_job(raw: RawDocument, source: str, given: Given) -> Imported:
     """Return the training of a Job."""
     ledger = LineLedger()
-    tree = SourceTree(raw, ledger)
     draft = Draft("training", source, _KIND, given.settings)
-    take_metadata(tree, draft, given)
+    tree = ConvertedTree(raw, ledger, draft)
+    take_metadata(tree, given)
     nodes = _group_of_nodes(tree) if given.nodes is None else given.nodes
     if nodes > 1:
         draft.set("resources.nodes", nodes, None if given.nodes else tree.line(_ENDS))
-    take_labels(tree, (*_TEMPLATE, "metadata", "labels"), draft)
-    take_annotations(tree, (*_TEMPLATE, "metadata", "annotations"), draft)
-    pod = PodFields(tree, _TEMPLATE, draft, given)
+    take_labels(tree, (*_TEMPLATE, "metadata"))
+    pod = PodFields(tree, _TEMPLATE, given)
     pod.take(without=("subdomain",) if nodes > 1 else ())
     pod.take_program(_ADDRESS if nodes > 1 else None)
-    take_ports(tree, (*pod.container, "ports"), draft)
+    take_ports(tree, pod.container)
     for index in range(tree.items((*pod.spec, "containers"))):
         if index != pod.main:
             tree.note((*pod.spec, "containers", index), _BESIDE)
     if nodes > 1:
         for path in (_ENDS, _WIDTH, _MODE):
             tree.mapped(path, "resources.nodes")
-    _take_attempts(tree, draft, is_array=nodes == 1 and _take_runs(tree, draft), nodes=nodes)
-    take_time_limits(tree, _SPEC, draft)
-    take_suspension(tree, (*_SPEC, "suspend"), draft)
+    _take_attempts(tree, is_array=nodes == 1 and _take_runs(tree), nodes=nodes)
+    take_time_limits(tree, _SPEC)
+    take_suspension(tree, (*_SPEC, "suspend"))
     take_defaults(tree, _DEFAULTS)
     if not tree.flag((*_SPEC, "manualSelector")):
         tree.mapped((*_SPEC, "selector"), None, "Kubernetes wrote it")
@@ -82,18 +81,18 @@ def import_job(raw: RawDocument, source: str, given: Given) -> Imported:
     return Imported(_KIND, [draft], ledger.entries(), [*pod.missing, *missing])
 
 
-def _group_of_nodes(tree: SourceTree) -> int:
+def _group_of_nodes(tree: ConvertedTree) -> int:
     """Return the number of pods that reach each other by the name of a Service; 1 if they do not."""
-    number = whole_number(tree.text(_ENDS))
-    if number is None or number != whole_number(tree.text(_WIDTH)) or tree.node(_SUBDOMAIN) is None:
+    number = tree.number(_ENDS)
+    if number is None or number != tree.number(_WIDTH) or tree.node(_SUBDOMAIN) is None:
         return 1
     tree.changed(_SUBDOMAIN, "resources.nodes", _ADDRESS)
     return number
 
 
-def _take_runs(tree: SourceTree, draft: Draft) -> bool:
+def _take_runs(tree: ConvertedTree) -> bool:
     """Take the number of pods as an array. Return False if there is one pod, or if its end is that of any pod."""
-    number, parallel = whole_number(tree.text(_ENDS)), whole_number(tree.text(_WIDTH))
+    number, parallel = tree.number(_ENDS), tree.number(_WIDTH)
     if parallel == 0:
         tree.dropped(_WIDTH, _HELD)
         parallel = 1
@@ -109,32 +108,32 @@ def _take_runs(tree: SourceTree, draft: Draft) -> bool:
         number = None
     if number is None:
         return False
-    draft.set("array", {"size": number, "parallelism": min(parallel or 1, number)}, tree.line(_ENDS))
+    tree.draft.set("array", {"size": number, "parallelism": min(parallel or 1, number)}, tree.line(_ENDS))
     for path in (_ENDS, _WIDTH, _MODE):
         tree.mapped(path, "array")
     for name, field, most in (
         ("backoffLimitPerIndex", "retries", _MOST_RETRIES),
         ("maxFailedIndexes", "max_failed", number),
     ):
-        amount = whole_number(tree.text((*_SPEC, name)))
+        amount = tree.number((*_SPEC, name))
         if amount is not None:
-            draft.set(f"array.{field}", min(amount, most), tree.line((*_SPEC, name)))
-            tree.taken((*_SPEC, name), f"array.{field}", f"{most} at most" if amount > most else None)
+            note = f"{most} at most" if amount > most else None
+            tree.set((*_SPEC, name), f"array.{field}", min(amount, most), note)
     return True
 
 
-def _take_attempts(tree: SourceTree, draft: Draft, *, is_array: bool, nodes: int) -> None:
+def _take_attempts(tree: ConvertedTree, *, is_array: bool, nodes: int) -> None:
     """Take the restart policy and the number of further attempts, which nodes of one training do not have alone."""
     policy, limit = (*_TEMPLATE, "spec", "restartPolicy"), (*_SPEC, "backoffLimit")
     field = "array.retries" if is_array else "job.retries"
-    number = whole_number(tree.text(limit))
+    number = tree.number(limit)
     if tree.node(limit) is None and tree.node((*_SPEC, "backoffLimitPerIndex")) is None:
         is_one = nodes == 1 and not is_array
         rest = "" if is_one else f", this document none: write `{field}`"
-        draft.head.append(f"No line sets spec.backoffLimit: Kubernetes makes {_BACKOFF} further attempts{rest}.")
+        tree.draft.head.append(f"No line sets spec.backoffLimit: Kubernetes makes {_BACKOFF} further attempts{rest}.")
         if is_one:
-            draft.set(field, _BACKOFF)
+            tree.draft.set(field, _BACKOFF)
     elif number is not None and not is_array:
-        draft.set(field, min(number, _MOST_RETRIES), tree.line(limit))
-        tree.taken(limit, field, f"{_MOST_RETRIES} at most" if number > _MOST_RETRIES else None)
+        note = f"{_MOST_RETRIES} at most" if number > _MOST_RETRIES else None
+        tree.set(limit, field, min(number, _MOST_RETRIES), note)
     tree.taken(policy, field, _ATTEMPTS if tree.text(policy) == "OnFailure" else None)

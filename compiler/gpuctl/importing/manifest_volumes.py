@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuctl.importing.carried_fields import PodPatch
-from gpuctl.importing.draft import Draft
-from gpuctl.importing.field_values import whole_number
-from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.importing.converted_tree import ConvertedTree
+from gpuctl.importing.source_tree import Path
 
 VOLUME_FIELDS = ("volumeMounts", "volumeDevices")
 """Fields of a container that name volumes."""
@@ -30,11 +29,11 @@ class PodVolumes:
     :param others: the paths of the other containers.
     """
 
-    def __init__(self, tree: SourceTree, spec: Path, program: Path, others: Sequence[Path], draft: Draft) -> None:
+    def __init__(self, tree: ConvertedTree, spec: Path, program: Path, others: Sequence[Path]) -> None:
         self.tree = tree
-        self.draft = draft
+        self.draft = tree.draft
         self.program = program
-        self.patch = PodPatch(tree, draft)
+        self.patch = PodPatch(tree)
         volumes: Path = (*spec, "volumes")
         paths: list[Path] = [(*volumes, index) for index in range(tree.items(volumes))]
         self.volumes = {tree.text((*path, "name")): path for path in paths}
@@ -132,7 +131,7 @@ class PodVolumes:
             return None
         if tree.node((*volume, "emptyDir")) is not None and not self._is_one_directory(mount["name"]):
             return None
-        return _mount(tree, self.draft, mount, volume, tree.line(path))
+        return _mount(tree, mount, volume, tree.line(path))
 
     def _is_one_directory(self, name: str) -> bool:
         """Return True if all containers mount a volume at one path: in documents each path is another directory."""
@@ -141,7 +140,7 @@ class PodVolumes:
         return len(places) == 1 and all(set(self.tree.keys(path)) <= {"name", "mountPath"} for path in mounts)
 
 
-def _mount(tree: SourceTree, draft: Draft, mount: dict[str, Any], volume: Path, line: int) -> str | None:
+def _mount(tree: ConvertedTree, mount: dict[str, Any], volume: Path, line: int) -> str | None:
     """Add a mount of a volume. Return its field; None if the language has none."""
     target = mount["mountPath"]
     extra: dict[str, Any] = {"readOnly": True} if mount.get("readOnly") else {}
@@ -168,24 +167,24 @@ def _mount(tree: SourceTree, draft: Draft, mount: dict[str, Any], volume: Path, 
         medium = {"medium": "Memory"} if scratch.get("medium") == "Memory" else {}
         entry = {"path": target, "emptyDir": {**size, **medium}}
     else:
-        return _file_mount(tree, draft, target, volume, line)
-    draft.append("storage.workdirs", entry, line)
+        return _file_mount(tree, target, volume, line)
+    tree.draft.append("storage.workdirs", entry, line)
     return "storage.workdirs"
 
 
-def _file_mount(tree: SourceTree, draft: Draft, target: str, volume: Path, line: int) -> str | None:
+def _file_mount(tree: ConvertedTree, target: str, volume: Path, line: int) -> str | None:
     for kind, key, field in (("configMap", "name", "configMap"), ("secret", "secretName", "secret")):
         data = tree.get((*volume, kind))
         if isinstance(data, dict) and key in data and set(data) <= {key, "items"}:
             entry = {"path": target, field: data[key], **({"items": data["items"]} if "items" in data else {})}
-            draft.append("storage.mounts", entry, line)
+            tree.draft.append("storage.mounts", entry, line)
             return "storage.mounts"
     return None
 
 
-def take_claims(tree: SourceTree, container: Path, draft: Draft) -> None:
+def take_claims(tree: ConvertedTree, container: Path) -> None:
     """Take the claims of a StatefulSet with one pod."""
-    if (whole_number(tree.text(("spec", "replicas"))) or 1) > 1:
+    if (tree.number(("spec", "replicas")) or 1) > 1:
         return
     mounts: Path = (*container, "volumeMounts")
     names = [tree.text((*mounts, index, "name")) for index in range(tree.items(mounts))]
@@ -202,7 +201,7 @@ def take_claims(tree: SourceTree, container: Path, draft: Draft) -> None:
         settings = {"size": size, **({"class": kind} if kind else {}), **({"access": access} if access else {})}
         claim = {"claim": f"{name}-{tree.text(('metadata', 'name'))}-0", "create": settings}
         source = {"pvc": {**claim, **({"subPath": sub} if sub else {})}}
-        draft.append("storage.workdirs", {"path": target, **source}, tree.line(mount))
+        tree.draft.append("storage.workdirs", {"path": target, **source}, tree.line(mount))
         for key in ("name", "mountPath", "subPath"):
             tree.mapped((*mount, key), "storage.workdirs")
         note = "the claim of the StatefulSet's pod; it stays when the job is deleted"

@@ -63,7 +63,7 @@ def import_manifests(kind: str) -> Callable[[Source, Given], Imported]:
         for index, raw in enumerate(wanted):
             own = given.of_job(index, len(wanted))
             services = selectors.services_of(raw) if selectors is not None else []
-            scaler = scalers.get((_kind(raw), SourceTree(raw, LineLedger()).text(("metadata", "name"))))
+            scaler = scalers.get((_kind(raw), SourceTree(raw).text(("metadata", "name"))))
             taken.update(map(id, [raw, *services, *([] if scaler is None else [scaler])]))
             if kind == _DEPLOYMENT:
                 results.append(import_deployment(raw, services, scaler, source.name, own))
@@ -75,7 +75,7 @@ def import_manifests(kind: str) -> Callable[[Source, Given], Imported]:
 
 
 def _kind(raw: RawDocument) -> str | None:
-    return SourceTree(raw, LineLedger()).text(("kind",))
+    return SourceTree(raw).text(("kind",))
 
 
 def _objects(raws: Iterable[RawDocument], ledger: LineLedger) -> Iterator[RawDocument]:
@@ -101,7 +101,7 @@ def _scalers(raws: Iterable[RawDocument]) -> dict[tuple[str | None, ...], RawDoc
     """Return the autoscalers of a file by the kind and the name of what they scale."""
     found: dict[tuple[str | None, ...], RawDocument] = {}
     for raw in raws:
-        tree = SourceTree(raw, LineLedger())
+        tree = SourceTree(raw)
         if tree.text(("kind",)) == _SCALER:
             found.setdefault(tuple(tree.text(("spec", "scaleTargetRef", name)) for name in ("kind", "name")), raw)
     return found
@@ -113,14 +113,14 @@ class _Selectors:
     def __init__(self, raws: Sequence[RawDocument]) -> None:
         self._by_label: dict[tuple[str, str], list[tuple[int, RawDocument, dict[str, str]]]] = {}
         for index, raw in enumerate(raws):
-            tree = SourceTree(raw, LineLedger())
+            tree = SourceTree(raw)
             selector = tree.get(("spec", "selector")) if tree.text(("kind",)) == "Service" else None
             if isinstance(selector, dict) and selector and all(isinstance(value, str) for value in selector.values()):
                 self._by_label.setdefault(next(iter(selector.items())), []).append((index, raw, selector))
 
     def services_of(self, workload: RawDocument) -> list[RawDocument]:
         """Return the Services that select a workload's pods, in the order of the file."""
-        labels = SourceTree(workload, LineLedger()).get(("spec", "template", "metadata", "labels"))
+        labels = SourceTree(workload).get(("spec", "template", "metadata", "labels"))
         if not isinstance(labels, dict):
             return []
         items = [(key, value) for key, value in labels.items() if isinstance(value, str)]

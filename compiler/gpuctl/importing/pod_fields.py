@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
 from gpuctl.backend.patch_rules import FORBIDDEN_FIELDS
 from gpuctl.frontend.platform_restrictions import is_reserved_key
 from gpuctl.importing.card_resources import CardKind, card_kinds, set_card_kind
 from gpuctl.importing.carried_fields import PATCHED, SET_BY_GPUCTL, PodPatch
 from gpuctl.importing.container_ports import container_ports, with_port_numbers
-from gpuctl.importing.draft import Draft
+from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.environment_variables import is_set_by_gpuctl, refers_to, source_of_variable, take_variable
-from gpuctl.importing.field_values import short_duration, whole_number
+from gpuctl.importing.field_values import number_or_text, short_duration, whole_number
 from gpuctl.importing.further_containers import HELPER_CALLED_MAIN, take_further_containers
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.label_selectors import selected_labels
 from gpuctl.importing.manifest_volumes import PodVolumes
-from gpuctl.importing.source_tree import Path, SourceTree, dotted_path
+from gpuctl.importing.source_tree import Path, dotted_path
 from gpuctl.language.names import MAIN_CONTAINER
 
 HOST_NAME = r"\$\(\s*hostname\b|`\s*hostname\b|\$\{?HOSTNAME\b"
@@ -53,20 +52,20 @@ class PodFields:
     :param main: the name of the container with the program. Default: the first one with GPUs, else the first one.
     """
 
-    def __init__(self, tree: SourceTree, base: Path, draft: Draft, given: Given, main: str | None = None) -> None:
+    def __init__(self, tree: ConvertedTree, base: Path, given: Given, main: str | None = None) -> None:
         self.tree = tree
         self.spec: Path = (*base, "spec")
         self.base = base
-        self.draft = draft
+        self.draft = tree.draft
         self.given = given
         containers: Path = (*self.spec, "containers")
         names = [tree.text((*containers, index, "name")) for index in range(tree.items(containers))]
-        self.cards = card_kinds(draft.settings)
+        self.cards = card_kinds(tree.draft.settings)
         with_gpus = [index for index in range(len(names)) if self._gpu_requests((*containers, index))]
         self.main = names.index(main) if main is not None and main in names else next(iter(with_gpus), 0)
         self.container: Path = (*containers, self.main)
         self.resources: Path = (*self.container, "resources")
-        self.patch = PodPatch(tree, draft)
+        self.patch = PodPatch(tree)
         self.gpus = 0
         self.missing: list[Missing] = []
 
@@ -104,9 +103,9 @@ class PodFields:
             for index in range(tree.items((*self.spec, group)))
             if index != main
         ]
-        volumes = PodVolumes(tree, self.spec, self.container, others, self.draft)
+        volumes = PodVolumes(tree, self.spec, self.container, others)
         volumes.take()
-        take_further_containers(tree, self.spec, self.main, volumes, self.draft)
+        take_further_containers(tree, self.spec, self.main, volumes)
         volumes.take_unused()
         for path in others:
             for request in self._gpu_requests(path):
@@ -117,16 +116,12 @@ class PodFields:
         program = tree.text((*self.container, "name"))
         self.patch.rename_containers({MAIN_CONTAINER: HELPER_CALLED_MAIN, program: MAIN_CONTAINER})
 
-    def _set(self, path: Path, field: str, value: Any) -> None:
-        self.draft.set(field, value, self.tree.lines(path))
-        self.tree.mapped(path, field)
-
     def _program(self) -> None:
         tree, main = self.tree, self.container
         tree.mapped((*main, "name"), None, "the container is called `main`")
         image = tree.text((*main, "image"))
         if image:
-            self._set((*main, "image"), "environment.image", image)
+            tree.set((*main, "image"), "environment.image", image)
         for name in ("command", "args"):
             value = tree.get((*main, name))
             if isinstance(value, list) and all(isinstance(item, str) for item in value):
@@ -136,9 +131,7 @@ class PodFields:
 
     def _workdir(self, container: Path) -> None:
         path = (*container, "workingDir")
-        workdir = self.tree.text(path)
-        if workdir is not None and workdir.startswith("/"):
-            self._set(path, "environment.workdir", workdir)
+        self.tree.set_directory(path)
         self.tree.dropped(path, "write an absolute path: `environment.workdir`")
 
     def take_program(self, note: str | None = None) -> None:
@@ -190,11 +183,10 @@ class PodFields:
         limits, requests = (*self.resources, "limits"), (*self.resources, "requests")
         for name, kind in self.cards.items():
             path = (*limits, name) if tree.node((*limits, name)) is not None else (*requests, name)
-            number = whole_number(tree.text(path))
+            number = tree.number(path)
             if number is not None and not self.gpus:
                 self.gpus = number
-                self.draft.set("resources.gpu", number, tree.line(path))
-                tree.taken(path, "resources.gpu", set_card_kind(self.draft, kind, tree.line(path)))
+                tree.set(path, "resources.gpu", number, set_card_kind(self.draft, kind, tree.line(path)))
                 tree.mapped((*requests, name), "resources.gpu")
             elif number:
                 tree.dropped((*limits, name), _ONE_KIND)
@@ -224,7 +216,7 @@ class PodFields:
         """Take MIG slices."""
         tree = self.tree
         for path, _, name in self._amounts(self.resources):
-            match, number = re.match(_SLICE, name), whole_number(tree.text(path))
+            match, number = re.match(_SLICE, name), tree.number(path)
             if match is None or not number:
                 continue
             if self.gpus and self.draft.get("resources.gpu-profile") != match[1]:
@@ -233,7 +225,7 @@ class PodFields:
                 self.gpus = number
                 self.draft.set("resources.gpu-profile", match[1], tree.line(path))
                 set_card_kind(self.draft, CardKind("nvidia", None), tree.line(path))
-                self._set(path, "resources.gpu", number)
+                tree.set(path, "resources.gpu", number)
 
     def _open_numbers(self) -> None:
         """Take numbers of GPUs that a manifest leaves open, as templates do: the command line has to name them."""
@@ -253,18 +245,17 @@ class PodFields:
     def _rdma(self) -> None:
         """Take RDMA devices, if the platform serves this resource."""
         for path, _, name in self._amounts(self.resources):
-            number = whole_number(self.tree.text(path))
+            number = self.tree.number(path)
             if name == self.given.rdma and number is not None:
-                self._set(path, "resources.network.rdma", number)
+                self.tree.set(path, "resources.network.rdma", number)
 
     def _amount(self, name: str, limit: Path, request: Path) -> None:
         tree, field = self.tree, f"resources.{name}"
         value = tree.text(limit) or tree.text(request)
         if value is None:
             return
-        number = whole_number(value)
         path = limit if tree.node(limit) is not None else request
-        self.draft.set(field, value if number is None else number, tree.line(path))
+        self.draft.set(field, number_or_text(value), tree.line(path))
         for item in (limit, request):
             differs = tree.text(item) not in (None, value) or path == request
             tree.taken(item, field, f"request and limit are one: `{value}`" if differs else None)
@@ -295,11 +286,11 @@ class PodFields:
         tree, value = self.tree, self.tree.get(path)
         if name == "imagePullSecrets" and isinstance(value, list) and value:
             names = list(dict.fromkeys(item["name"] for item in value if isinstance(item, dict) and "name" in item))
-            self._set(path, "environment.imagePullSecret", names[0] if len(names) == 1 else names)
+            tree.set(path, "environment.imagePullSecret", names[0] if len(names) == 1 else names)
         elif name == "hostNetwork" and tree.flag(path):
-            self._set(path, "resources.network.hostNetwork", True)
-        elif name == "terminationGracePeriodSeconds" and whole_number(tree.text(path)):
-            self._set(path, "job.grace", short_duration(int(value)))
+            tree.set(path, "resources.network.hostNetwork", True)
+        elif name == "terminationGracePeriodSeconds" and tree.number(path):
+            tree.set(path, "job.grace", short_duration(int(value)))
         elif name in _POD_DEFAULTS and value == _POD_DEFAULTS[name]:
             tree.mapped(path, None, "it is Kubernetes' default")
         elif name in ("nodeSelector", "affinity") and self.given.pool is not None:
@@ -328,10 +319,9 @@ class PodFields:
         for key in self.tree.keys(path):
             at = (*path, key)
             if key in own:
-                self._set(at, fields[key], self.tree.text(at))
+                self.tree.set_text(at, fields[key])
             else:
-                self.draft.set_item("podPatch.nodeSelector", key, self.tree.typed(at), self.tree.line(at))
-                self.tree.changed(at, f"podPatch.nodeSelector.{key}", PATCHED)
+                self.tree.set_item(at, "podPatch.nodeSelector", key, self.tree.typed(at), PATCHED)
 
     def carry(self, spec: Path, main: Sequence[str] = (), without: Collection[str] = ()) -> None:
         """Take the pod of a patch: its volumes and variables, and other fields in `podPatch`.
@@ -345,7 +335,7 @@ class PodFields:
             if (index and not main) or (main and tree.text((*path, "name")) not in main):
                 continue
             tree.mapped((*path, "name"), None, "the container is called `main`")
-            volumes = PodVolumes(tree, spec, path, [], self.draft)
+            volumes = PodVolumes(tree, spec, path, [])
             volumes.take()
             self._variables(path)
             self._devices((*path, "resources"))
@@ -368,7 +358,7 @@ class PodFields:
             self.patch.field(path, name)
 
 
-def is_same(tree: SourceTree, first: Path, second: Path, without: Collection[str] = ()) -> list[Path]:
+def is_same(tree: ConvertedTree, first: Path, second: Path, without: Collection[str] = ()) -> list[Path]:
     """Return the paths below ``second`` whose values differ from those below ``first``; the others are mapped.
 
     Keys that ``first`` alone has are entries of the ledger at ``second``.

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuctl.importing.draft import Draft
-from gpuctl.importing.field_values import whole_number
-from gpuctl.importing.source_tree import Path, SourceTree, dotted_path
+from gpuctl.importing.converted_tree import ConvertedTree
+from gpuctl.importing.source_tree import Path, dotted_path
 
 _MOST = 1000
 _EACH = "the operator restarts one container and counts the restarts of all; each further attempt restarts all pods"
@@ -20,24 +19,22 @@ _ENDLESS = f"without a limit failed containers restart endlessly: {_WRITE}"
 _EXIT_CODE = "every failure counts; the operator restarts pods with exit codes from 128 on alone"
 
 
-def take_restarts(
-    tree: SourceTree, draft: Draft, policies: Sequence[Path], limit: Path, *, in_place: bool = True
-) -> None:
+def take_restarts(tree: ConvertedTree, policies: Sequence[Path], limit: Path, *, in_place: bool = True) -> None:
     """Take the restart policies of groups of pods, and the limit of their restarts.
 
     :param policies: the path of each group's policy. A policy that is not written is ``OnFailure``.
     :param in_place: False if a Job starts new pods up to the limit, whatever the policies are, as that of MPI does.
     """
     written = [tree.text(path) for path in policies]
-    number = whole_number(tree.text(limit))
+    number = tree.number(limit)
     if all(policy == "Never" for policy in written) and (in_place or number is None):
         for path in policies:
             tree.mapped(path, "job.retries")
         tree.changed(limit, None, "with `Never` the operator starts no failed pod again, and neither does gpuctl")
         return
     if number is not None:
-        draft.set("job.retries", min(number, _MOST), tree.line(limit))
-        tree.changed(limit, "job.retries", _EACH if number <= _MOST else f"{_MOST} at most; {_EACH}")
+        note = _EACH if number <= _MOST else f"{_MOST} at most; {_EACH}"
+        tree.set(limit, "job.retries", min(number, _MOST), note)
     for path, policy in zip(policies, written, strict=True):
         if policy == "Never":
             tree.changed(path, "job.retries", "every failure counts: all pods restart together")
@@ -47,4 +44,4 @@ def take_restarts(
             tree.changed(path, "job.retries", _EXIT_CODE if policy == "ExitCode" else _EACH)
     if in_place and number is None and all(policy is None for policy in written):
         names = ", ".join(dotted_path(path) for path in policies)
-        draft.head.append(f"No line sets {names}, so it is OnFailure: {_ENDLESS}.")
+        tree.draft.head.append(f"No line sets {names}, so it is OnFailure: {_ENDLESS}.")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuctl.importing.draft import Draft
+from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.field_values import whole_number
-from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.importing.source_tree import Path
 
 _FIELD = "autoscaling"
 _NOTES = {
@@ -16,8 +16,9 @@ _NOTES = {
 _WRITE = "write `autoscaling`: it has one measure of load"
 
 
-def take_autoscaler(tree: SourceTree, draft: Draft) -> None:
+def take_autoscaler(tree: ConvertedTree) -> None:
     """Add the autoscaling of a service, if the autoscaler has one measure of load."""
+    draft = tree.draft
     least, most = (tree.text(("spec", name)) for name in ("minReplicas", "maxReplicas"))
     found = _metric(tree)
     if whole_number(most) is None or found is None:
@@ -38,12 +39,12 @@ def take_autoscaler(tree: SourceTree, draft: Draft) -> None:
     tree.drop_rest(_NOTES)
 
 
-def _metric(tree: SourceTree) -> tuple[Path, dict[str, Any]] | None:
+def _metric(tree: ConvertedTree) -> tuple[Path, dict[str, Any]] | None:
     """Return the measure of load as fields, with its path; None if it is not one that the language has."""
     old: Path = ("spec", "targetCPUUtilizationPercentage")
     metrics: Path = ("spec", "metrics")
     if tree.node(metrics) is None:
-        percent = whole_number(tree.text(old))
+        percent = tree.number(old)
         return None if percent is None else (old, {"metric": "cpu", "targetCPUUtilization": percent})
     first: Path = (*metrics, 0)
     metric = tree.get(first)

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import get_args
 
 from gpuctl.frontend.yaml_tree import RawDocument
+from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.manifest_metadata import OUR_LABELS, take_annotations, take_labels, take_metadata
+from gpuctl.importing.manifest_metadata import OUR_LABELS, take_labels, take_metadata
 from gpuctl.importing.manifest_volumes import take_claims
 from gpuctl.importing.pod_fields import DEVICES, HOST_NAME, PodFields
 from gpuctl.importing.scaler_manifests import take_autoscaler
 from gpuctl.importing.service_ports import ServicePorts
 from gpuctl.importing.service_probes import take_probes
-from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.importing.source_tree import SourceTree
+from gpuctl.language.service_block import ServiceType
 
 TOOL = "Deployment"
-_SERVICE_TYPES = ("NodePort", "ClusterIP", "LoadBalancer")
+_STRATEGIES = {"Recreate": "replace", "RollingUpdate": "rolling"}
 _DEFAULT = "it is Kubernetes' default"
 _NOTES = {
     r"^spec\.replicas\Z": "it is not a number: write `service.replicas`",
@@ -40,15 +42,7 @@ _NOTES = {
 _OF_SERVICE = {
     r"^metadata": "gpuctl's Service has labels of its own, and no annotations: keep this manifest if they are read",
 }
-
-
 _NUMBERED = "pods of a Deployment have no numbers: `HOSTNAME` ends in letters"
-
-
-def _names_its_host(draft: Draft) -> bool:
-    """Return True if the program reads the name of its host, where pods of a StatefulSet have their numbers."""
-    words = [*(draft.get("environment.command") or []), *(draft.get("environment.args") or [])]
-    return re.search(HOST_NAME, " ".join(words)) is not None
 
 
 def import_deployment(
@@ -60,61 +54,57 @@ def import_deployment(
     :param scaler: the HorizontalPodAutoscaler of the file that scales it, if any.
     """
     ledger = LineLedger()
-    tree = SourceTree(raw, ledger)
-    is_stateful = tree.text(("kind",)) == "StatefulSet"
+    is_stateful = SourceTree(raw).text(("kind",)) == "StatefulSet"
     draft = Draft("inference", source, "StatefulSet" if is_stateful else TOOL, given.settings)
+    tree = ConvertedTree(raw, ledger, draft)
     if is_stateful:
         tree.changed(("kind",), "kind", "it becomes a Deployment: its pods have no names of their own")
-    take_metadata(tree, draft, given)
-    base: Path = ("spec", "template")
-    take_labels(tree, (*base, "metadata", "labels"), draft)
-    take_annotations(tree, (*base, "metadata", "annotations"), draft)
-    pod = PodFields(tree, base, draft, given)
+    take_metadata(tree, given)
+    take_labels(tree, ("spec", "template", "metadata"))
+    pod = PodFields(tree, ("spec", "template"), given)
     pod.take()
-    pod.take_program(_NUMBERED if is_stateful and _names_its_host(draft) else None)
-    take_claims(tree, pod.container, draft)
+    is_numbered = is_stateful and re.search(HOST_NAME, draft.program_text()) is not None
+    pod.take_program(_NUMBERED if is_numbered else None)
+    take_claims(tree, pod.container)
     if not services:
         draft.head.append("The file has no Service; gpuctl makes one, inside of the cluster.")
         draft.set("service.type", "ClusterIP")
-    replicas = whole_number(tree.text(("spec", "replicas")))
-    if replicas is not None:
-        draft.set("service.replicas", replicas, tree.line(("spec", "replicas")))
-        tree.mapped(("spec", "replicas"), "service.replicas")
+    tree.set_number(("spec", "replicas"), "service.replicas")
     tree.mapped(("spec", "selector"), None, "gpuctl sets the labels that select the pods")
     tree.mapped((*pod.spec, "restartPolicy"), None, _DEFAULT)
     if tree.text(("spec", "revisionHistoryLimit")) == "10":
         tree.mapped(("spec", "revisionHistoryLimit"), None, _DEFAULT)
     tree.changed(("spec", "progressDeadlineSeconds"), "service.startup_timeout", "gpuctl sets it by this field")
-    if tree.text(("spec", "strategy", "type")) in ("Recreate", "RollingUpdate"):
-        value = "replace" if tree.text(("spec", "strategy", "type")) == "Recreate" else "rolling"
-        draft.set("service.strategy", value, tree.line(("spec", "strategy", "type")))
-        tree.mapped(("spec", "strategy", "type"), "service.strategy")
-    trees = [SourceTree(service, ledger) for service in services]
+    strategy = _STRATEGIES.get(tree.text(("spec", "strategy", "type")) or "")
+    if strategy is not None:
+        tree.set(("spec", "strategy", "type"), "service.strategy", strategy)
+    trees = [ConvertedTree(service, ledger, draft) for service in services]
     # A headless Service gives pods names; clients use the other one.
     main = next((item for item in trees if item.text(("spec", "clusterIP")) != "None"), trees[0] if trees else None)
-    ports = ServicePorts(tree, pod, draft)
+    ports = ServicePorts(tree, pod)
     ports.take(main)
-    take_probes(tree, pod, ports, draft)
+    take_probes(tree, pod, ports)
     tree.drop_rest(_NOTES)
     for service in trees:
         if service is main:
-            _service(service, draft)
+            _service(service)
         else:
             service.dropped((), "gpuctl makes one Service for a job: keep this manifest, or add its ports to the other")
     if scaler is not None:
-        take_autoscaler(SourceTree(scaler, ledger), draft)
+        take_autoscaler(ConvertedTree(scaler, ledger, draft))
     missing = set_given_values(draft, given, ledger, tree.line(pod.container), has_gpus=pod.gpus > 0)
     return Imported(TOOL, [draft], ledger.entries(), [*pod.missing, *missing])
 
 
-def _service(tree: SourceTree, draft: Draft) -> None:
+def _service(tree: ConvertedTree) -> None:
     for path in (("apiVersion",), ("kind",), ("metadata", "namespace"), ("spec", "selector")):
         tree.mapped(path, "service")
     tree.changed(("metadata", "name"), "service", "gpuctl makes a Service called `svc-NAME`")
     for key in filter(OUR_LABELS.__contains__, tree.keys(("metadata", "labels"))):
         tree.changed(("metadata", "labels", key), "service", "gpuctl sets the labels of its Service")
-    kind = tree.text(("spec", "type")) or "ClusterIP"
-    if kind in _SERVICE_TYPES:
-        draft.set("service.type", kind, tree.line(("spec", "type")) if tree.text(("spec", "type")) else None)
+    if not tree.text(("spec", "type")):
+        tree.draft.set("service.type", "ClusterIP")
         tree.mapped(("spec", "type"), "service.type")
+    elif tree.text(("spec", "type")) in get_args(ServiceType):
+        tree.set_text(("spec", "type"), "service.type")
     tree.drop_rest(_OF_SERVICE | _NOTES)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gpuctl.importing.container_ports import ContainerPort, container_ports, port_number
-from gpuctl.importing.draft import Draft
-from gpuctl.importing.field_values import whole_number
+from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.pod_fields import PodFields
-from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.importing.source_tree import Path
 
 _PROTOCOLS = ("TCP", "UDP")
 _PROTOCOL = "a port is TCP or UDP, not {}"
@@ -18,9 +17,8 @@ _MAIN = "main"
 class ServicePorts:
     """Adds ports to a document. ``main``: the port in the container that `service.port` is about."""
 
-    def __init__(self, tree: SourceTree, pod: PodFields, draft: Draft) -> None:
+    def __init__(self, tree: ConvertedTree, pod: PodFields) -> None:
         self.tree = tree
-        self.draft = draft
         self.container = pod.container
         self.patch = pod.patch
         self.known = container_ports(tree, pod.container)
@@ -31,7 +29,7 @@ class ServicePorts:
         self.main: ContainerPort | None = self.known[0] if self.known else None
         self.extra: list[dict[str, Any]] = []
 
-    def take(self, service: SourceTree | None) -> None:
+    def take(self, service: ConvertedTree | None) -> None:
         """Take the ports of the container, and those of its Service."""
         first = None if service is None else self._target(service, ("spec", "ports", 0))
         if first is not None and first.protocol in _PROTOCOLS:
@@ -45,13 +43,13 @@ class ServicePorts:
             for index in range(service.items(("spec", "ports"))):
                 self._service_port(service, ("spec", "ports", index), is_first=index == 0)
         for entry in self.extra:
-            self.draft.append("service.ports", entry)
+            self.tree.draft.append("service.ports", entry)
 
     def resolve(self, text: str | None) -> int | None:
         """Return the number of a port that is named by its number or by its name."""
         return port_number(text, self.named)
 
-    def _target(self, service: SourceTree, path: Path) -> ContainerPort | None:
+    def _target(self, service: ConvertedTree, path: Path) -> ContainerPort | None:
         """Return the port in the container that a port of a Service is about; None if it is not known."""
         number = self.resolve(service.text((*path, "targetPort")) or service.text((*path, "port")))
         protocol = service.text((*path, "protocol")) or "TCP"
@@ -64,14 +62,14 @@ class ServicePorts:
             tree.dropped(port.path, _PROTOCOL.format(port.protocol))
             return
         if is_main:
-            self.draft.set("service.port", port.number, tree.line(port.path))
+            self.tree.draft.set("service.port", port.number, tree.line(port.path))
             if port.protocol == "UDP":
-                self.draft.set("service.protocol", "UDP", tree.line(port.path))
+                self.tree.draft.set("service.protocol", "UDP", tree.line(port.path))
         else:
             entry: dict[str, Any] = {"name": self._free_name(port.name, port.number), "port": port.number}
             self.extra.append({**entry, "protocol": "UDP"} if port.protocol == "UDP" else entry)
         host: Path = (*port.path, "hostPort")
-        if number := whole_number(tree.text(host)):
+        if number := tree.number(host):
             ours = {"containerPort": port.number, "hostPort": number}
             self.patch.of_container(host, "ports", [{**ours, "protocol": "UDP"} if port.protocol == "UDP" else ours])
         tree.mapped((*port.path, "containerPort"), field)
@@ -82,15 +80,15 @@ class ServicePorts:
         taken = {_MAIN, *(entry["name"] for entry in self.extra)}
         return wanted if wanted and wanted not in taken else f"port-{number}"
 
-    def _service_port(self, service: SourceTree, path: Path, *, is_first: bool) -> None:
-        port, target = whole_number(service.text((*path, "port"))), self._target(service, path)
+    def _service_port(self, service: ConvertedTree, path: Path, *, is_first: bool) -> None:
+        port, target = service.number((*path, "port")), self._target(service, path)
         if target is not None and target.protocol not in _PROTOCOLS:
             service.dropped(path, _PROTOCOL.format(target.protocol))
             return
         if port is None or target is None:
             service.dropped(path, f"no port of the container is `{service.text((*path, 'targetPort'))}`")
             return
-        node_port = whole_number(service.text((*path, "nodePort")))
+        node_port = service.number((*path, "nodePort"))
         values = {"port": port}
         if target.number != port:
             values["targetPort"] = target.number
@@ -100,9 +98,9 @@ class ServicePorts:
         name = _MAIN
         if is_first:
             for field, value in values.items():
-                self.draft.set(f"service.{field}", value, service.line((*path, field)))
+                self.tree.draft.set(f"service.{field}", value, service.line((*path, field)))
             if target.protocol == "UDP":
-                self.draft.set("service.protocol", "UDP", service.line(path))
+                self.tree.draft.set("service.protocol", "UDP", service.line(path))
         else:
             name = self._extra_port(written, target, values)
         prefix = "service" if is_first else "service.ports[]"

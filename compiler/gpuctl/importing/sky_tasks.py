@@ -6,12 +6,13 @@ import re
 
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_tree import MAPPING, SEQUENCE, RawDocument
+from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.draft import COMMAND, Draft
 from gpuctl.importing.field_values import gpus_of, whole_number
 from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing, Unreadable
-from gpuctl.importing.line_ledger import LineLedger, in_source_order
-from gpuctl.importing.manifest_metadata import take_annotations, take_labels
+from gpuctl.importing.line_ledger import LineLedger
+from gpuctl.importing.manifest_metadata import take_labels
 from gpuctl.importing.node_script import convert_node_script, with_constants
 from gpuctl.importing.pod_fields import PodFields
 from gpuctl.importing.source_tree import Path, SourceTree, read_documents
@@ -87,7 +88,7 @@ def import_sky_tasks(source: Source, given: Given) -> Imported:
     ledger = LineLedger()
     is_pipeline = False
     raws = read_documents(source)
-    number = sum(not _is_head(SourceTree(raw, LineLedger())) for raw in raws)
+    number = sum(not _is_head(SourceTree(raw)) for raw in raws)
     for raw in raws:
         tree = SourceTree(raw, ledger)
         if _is_head(tree):
@@ -103,7 +104,7 @@ def import_sky_tasks(source: Source, given: Given) -> Imported:
             drafts[-1].set("job.after", [drafts[-2].get("job.name")], tree.line(("name",)))
     if not drafts:
         raise Unreadable(1, "the file has no task with `run`", "name a task of SkyPilot")
-    return Imported(TOOL, drafts, in_source_order(ledger.entries()), missing)
+    return Imported(TOOL, drafts, ledger.entries(), missing)
 
 
 def _is_head(tree: SourceTree) -> bool:
@@ -112,14 +113,14 @@ def _is_head(tree: SourceTree) -> bool:
 
 
 def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, drafts: list[Draft]) -> list[Missing]:
-    tree = SourceTree(raw, ledger)
-    kind = "inference" if tree.node(("service",)) is not None else "training"
+    kind = "inference" if SourceTree(raw).node(("service",)) is not None else "training"
     draft = Draft(kind, source, TOOL, given.settings)
+    tree = ConvertedTree(raw, ledger, draft)
     drafts.append(draft)
-    task = TaskFields(tree, draft, given)
+    task = TaskFields(tree, given)
     task.name(("name",))
     task.nodes(("num_nodes",))
-    _resources(tree, draft, task)
+    _resources(tree, task)
     for group in ("envs", "secrets"):
         for key in tree.keys((group,)):
             if re.match(_OF_REGISTRY, key) is not None:
@@ -129,11 +130,11 @@ def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, draft
             note = f"pods do not have `{lost[0]}`, which the value names"
             tree.changed(("envs", key), f"environment.env.{key}", note)
     task.variables(("envs",), without=_OF_REGISTRY)
-    _volumes(tree, draft)
+    _volumes(tree)
     for key in tree.keys(("secrets",)):
         if tree.node(("secrets", key)) is None:
             tree.dropped_null(("secrets", key), _SECRETS)
-    _service(tree, draft)
+    _service(tree)
     run = tree.text(("run",))
     if run is not None and run.strip():
         variables = _VARIABLES
@@ -146,18 +147,18 @@ def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, draft
         tree.take_apart(("run",))
         size = task.node_count, task.gpus
         convert_node_script(run, tree.block_line(("run",)), size, variables, draft, ledger)
-        _note_lines(run, tree, draft, _SUDO, "it needs an image with `sudo`; most run as root without it")
+        _note_lines(run, tree, _SUDO, "it needs an image with `sudo`; most run as root without it")
         if task.node_count > 1:
-            _note_lines(run, tree, draft, _RAY, "a pod ends with its command, and Ray with it: add `--block`")
+            _note_lines(run, tree, _RAY, "a pod ends with its command, and Ray with it: add `--block`")
         tree.widen(("run",))
     for key in tree.keys(("file_mounts",)):
         tree.dropped_entry(("file_mounts", key), "files come from the image, `code` or `storage.workdirs`")
-    _pod(tree, draft, given)
+    _pod(tree, given)
     tree.drop_rest(_NOTES)
     return task.missing_values()
 
 
-def _volumes(tree: SourceTree, draft: Draft) -> None:
+def _volumes(tree: ConvertedTree) -> None:
     """Take the volumes that exist: their names, or mappings with a name."""
     for key in tree.keys(("volumes",)):
         path: Path = ("volumes", key)
@@ -165,29 +166,28 @@ def _volumes(tree: SourceTree, draft: Draft) -> None:
         claim, sub = tree.text(named), tree.text((*path, "sub_path"))
         if claim is not None and key.startswith("/"):
             source = {"claim": claim, **({"subPath": sub} if sub else {})}
-            draft.append("storage.workdirs", {"path": key, "pvc": source}, tree.line(named))
-            tree.changed(named, "storage.workdirs", "a volume is a PersistentVolumeClaim of the namespace")
+            note = "a volume is a PersistentVolumeClaim of the namespace"
+            tree.append(named, "storage.workdirs", {"path": key, "pvc": source}, note)
             tree.mapped((*path, "sub_path"), "storage.workdirs")
 
 
-def _note_lines(run: str, tree: SourceTree, draft: Draft, pattern: str, note: str) -> None:
+def _note_lines(run: str, tree: ConvertedTree, pattern: str, note: str) -> None:
     """Note the lines of the program with a command that differs in a pod, as ``sudo`` does, which machines have."""
-    program = "\n".join(draft.get(COMMAND) or [])
+    program = "\n".join(tree.draft.get(COMMAND) or [])
     for number, line in enumerate(run.split("\n"), tree.block_line(("run",))):
         start = re.search(pattern, line)
         if start is not None and line[start.start() :].split("$")[0].strip() in program:
             tree.ledger.changed(number, line, COMMAND, note)
 
 
-def _pod(tree: SourceTree, draft: Draft, given: Given) -> None:
+def _pod(tree: ConvertedTree, given: Given) -> None:
     """Take the part of a pod that Kubernetes clusters add to a task."""
     config: Path = ("config", "kubernetes", "pod_config")
-    take_labels(tree, (*config, "metadata", "labels"), draft)
-    take_annotations(tree, (*config, "metadata", "annotations"), draft)
-    PodFields(tree, config, draft, given).carry((*config, "spec"))
+    take_labels(tree, (*config, "metadata"))
+    PodFields(tree, config, given).carry((*config, "spec"))
 
 
-def _resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
+def _resources(tree: ConvertedTree, task: TaskFields) -> None:
     base = ("resources",)
     path = (*base, "accelerators" if "accelerators" in tree.keys(base) else "gpus")
     node = tree.node(path)
@@ -219,43 +219,35 @@ def _resources(tree: SourceTree, draft: Draft, task: TaskFields) -> None:
     image = tree.text((*base, "image_id"))
     is_kubernetes = any(tree.text((*base, name)) in _KUBERNETES for name in ("infra", "cloud"))
     if image is not None and (image.startswith("docker:") or (is_kubernetes and "/" in image)):
-        draft.set("environment.image", image.removeprefix("docker:"), tree.line((*base, "image_id")))
-        tree.mapped((*base, "image_id"), "environment.image")
-    is_spot = tree.flag((*base, "use_spot"))
-    if is_spot:
-        draft.set("resources.spot", True, tree.line((*base, "use_spot")))
-    if is_spot is not None:
-        tree.mapped((*base, "use_spot"), "resources.spot")
+        tree.set((*base, "image_id"), "environment.image", image.removeprefix("docker:"))
+    tree.set_switch((*base, "use_spot"), "resources.spot")
     for name in ("job_recovery", "spot_recovery"):
-        restarts = whole_number(tree.text((*base, name, "max_restarts_on_errors")))
-        if restarts is not None:
-            draft.set("job.retries", restarts, tree.line((*base, name, "max_restarts_on_errors")))
-            tree.mapped((*base, name, "max_restarts_on_errors"), "job.retries")
-    if draft.kind == "inference":
-        _ports(tree, draft)
+        tree.set_number((*base, name, "max_restarts_on_errors"), "job.retries")
+    if tree.draft.kind == "inference":
+        _ports(tree)
 
 
-def _ports(tree: SourceTree, draft: Draft) -> None:
+def _ports(tree: ConvertedTree) -> None:
     """Take the ports of a service: clients are sent to the first one, unless the service names another."""
     ports: Path = ("resources", "ports")
     paths: list[Path] = [(*ports, index) for index in range(tree.items(ports))] or [ports]
     named: Path = ("service", "ports")
-    if whole_number(tree.text(named)) is not None:
+    if tree.number(named) is not None:
         paths.insert(0, named)
-    main = next((number for path in paths if (number := whole_number(tree.text(path))) is not None), None)
+    main = next((number for path in paths if (number := tree.number(path)) is not None), None)
     for path in paths:
-        number = whole_number(tree.text(path))
+        number = tree.number(path)
         if number is None:
             continue
         field = "service.port" if number == main else "service.ports"
         if number != main:
-            draft.append(field, {"name": f"port-{number}", "port": number}, tree.line(path))
-        elif draft.get(field) is None:
-            draft.set(field, number, tree.line(path))
+            tree.append(path, field, {"name": f"port-{number}", "port": number})
+        elif tree.draft.get(field) is None:
+            tree.set(path, field, number)
         tree.mapped(path, field)
 
 
-def _alternatives(tree: SourceTree, task: TaskFields) -> None:
+def _alternatives(tree: ConvertedTree, task: TaskFields) -> None:
     """Take GPUs that alternatives name, if all have one number; ask for those that a type of machines may have."""
     for key in ("any_of", "ordered"):
         base: Path = ("resources", key)
@@ -278,25 +270,22 @@ def _alternatives(tree: SourceTree, task: TaskFields) -> None:
         task.ask_for_gpus(("resources", "instance_type"))
 
 
-def _service(tree: SourceTree, draft: Draft) -> None:
+def _service(tree: ConvertedTree) -> None:
     probe = ("service", "readiness_probe")
     path = probe if tree.text(probe) is not None else (*probe, "path")
     value = tree.text(path)
     is_plain = not {"post_data", "headers"} & set(tree.keys(probe))
     if value is not None and is_plain:
-        draft.set("service.health_check", value, tree.line(path))
-        tree.changed(path, "service.health_check", AS_PROBES)
+        tree.set(path, "service.health_check", value, AS_PROBES)
     seconds = whole_number(re.sub(r"s\Z", "", tree.text((*probe, "initial_delay_seconds")) or ""))
     if seconds and is_plain:
-        draft.set("service.startup_timeout", f"{seconds}s", tree.line((*probe, "initial_delay_seconds")))
-        tree.mapped((*probe, "initial_delay_seconds"), "service.startup_timeout")
+        tree.set((*probe, "initial_delay_seconds"), "service.startup_timeout", f"{seconds}s")
     for replicas in (("service", "replicas"), ("service", "replica_policy", "min_replicas")):
-        number = whole_number(tree.text(replicas))
+        number = tree.number(replicas)
         if number == 0 and len(replicas) > 2:
             tree.changed(replicas, "service.replicas", "one pod runs: without `autoscaling` no request starts one")
-        elif number is not None and draft.get("service.replicas") is None:
-            draft.set("service.replicas", number, tree.line(replicas))
-            tree.mapped(replicas, "service.replicas")
+        elif number is not None and tree.draft.get("service.replicas") is None:
+            tree.set(replicas, "service.replicas", number)
     most: Path = ("service", "replica_policy", "max_replicas")
-    if (number := whole_number(tree.text(most))) and number == draft.get("service.replicas"):
+    if (number := tree.number(most)) and number == tree.draft.get("service.replicas"):
         tree.mapped(most, "service.replicas")

@@ -14,6 +14,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.frontend.spans import child
 from gpuctl.frontend.yaml_reader import read
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, RawDocument, YamlNode
+from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.import_values import Unreadable
 from gpuctl.importing.line_ledger import LineLedger, Outcome
 
@@ -49,9 +50,9 @@ def read_documents(source: Source) -> list[RawDocument]:
 class SourceTree:
     """The values of a document by path, such as ``("spec", "replicas")``."""
 
-    def __init__(self, raw: RawDocument, ledger: LineLedger) -> None:
+    def __init__(self, raw: RawDocument, ledger: LineLedger | None = None) -> None:
         self._raw = raw
-        self.ledger = ledger
+        self.ledger = ledger or LineLedger()
         self._taken: set[Path] = set()
 
     def node(self, path: Path) -> YamlNode | None:
@@ -97,6 +98,10 @@ class SourceTree:
         """Return the scalar at a path; None if it does not exist."""
         node = self.node(path)
         return str(node.value) if node is not None and node.kind == SCALAR else None
+
+    def number(self, path: Path) -> int | None:
+        """Return the whole number at a path; None if it does not exist, or is something else."""
+        return whole_number(self.text(path))
 
     def flag(self, path: Path) -> bool | None:
         """Return the boolean at a path; None if it does not exist, or is something else."""

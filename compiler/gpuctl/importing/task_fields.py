@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from gpuctl.frontend.yaml_tree import MAPPING
 from gpuctl.importing.card_resources import set_types
-from gpuctl.importing.draft import Draft
+from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.environment_variables import take_variable
-from gpuctl.importing.field_values import whole_number
+from gpuctl.importing.field_values import number_or_text
 from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.source_tree import Path, SourceTree, dotted_path
@@ -27,9 +27,9 @@ _NO_VALUE = "its value is not in the file: write it into `environment.env`, or n
 class TaskFields:
     """Adds fields of a task to a document."""
 
-    def __init__(self, tree: SourceTree, draft: Draft, given: Given) -> None:
+    def __init__(self, tree: ConvertedTree, given: Given) -> None:
         self.tree = tree
-        self.draft = draft
+        self.draft = tree.draft
         self.given = given
         self.node_count = 1
         self.gpus = 0
@@ -47,7 +47,7 @@ class TaskFields:
 
     def nodes(self, path: Path) -> None:
         """Take the number of nodes."""
-        number = whole_number(self.tree.text(path))
+        number = self.tree.number(path)
         self._open = open_nodes(self.tree, [path], self.given)
         self.node_count = self.given.nodes or number or 1
         if self.node_count > 1:
@@ -99,12 +99,10 @@ class TaskFields:
         value, is_range = found
         notes = [f"requests are exact: `{value}`"] if is_range else []
         notes += [f"nodes with {machine} CPUs are selected by `resources.pool`"] if machine else []
-        number = whole_number(value)
-        if number == 0:
+        if (amount := number_or_text(value)) == 0:
             self.tree.dropped(path, f"write an amount: `resources.{name}`")
-            return
-        self.draft.set(f"resources.{name}", value if number is None else number, self.tree.line(path))
-        self.tree.taken(path, f"resources.{name}", "; ".join(notes) or None)
+        else:
+            self.tree.set(path, f"resources.{name}", amount, "; ".join(notes) or None)
 
     def variables(self, path: Path, without: str = r"\Z") -> None:
         """Take variables: a mapping, or a list of ``NAME=VALUE``.
@@ -155,7 +153,7 @@ class TaskFields:
 def open_nodes(tree: SourceTree, paths: Sequence[Path], given: Given) -> list[Missing]:
     """Return what is missing if a number of nodes is not a number, as in templates."""
     for path in paths:
-        if given.nodes is None and tree.node(path) is not None and whole_number(tree.text(path)) is None:
+        if given.nodes is None and tree.node(path) is not None and tree.number(path) is None:
             reason = f"`{dotted_path(path[-1:])}: {tree.written(path)}` is not a number of nodes"
             return [Missing("--nodes", "N", tree.line(path), reason)]
     return []

@@ -6,16 +6,17 @@ import re
 from collections.abc import Mapping
 
 from gpuctl.frontend.yaml_tree import RawDocument
+from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.field_values import short_duration, whole_number
 from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.line_ledger import LineLedger
-from gpuctl.importing.manifest_metadata import take_annotations, take_labels, take_metadata
+from gpuctl.importing.manifest_metadata import take_labels, take_metadata
 from gpuctl.importing.pod_fields import DEVICES, HOST_NAME, PodFields, is_same
 from gpuctl.importing.restart_policies import take_restarts
-from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.importing.source_tree import Path
 from gpuctl.importing.task_fields import TaskFields, open_nodes
 from gpuctl.importing.torchrun_programs import BY_SETTINGS, BY_TORCHRUN, as_torchrun
 
@@ -65,16 +66,16 @@ _NOTES = {
 def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
     """Return the training of a PyTorchJob."""
     ledger = LineLedger()
-    tree = SourceTree(raw, ledger)
     draft = Draft("training", source, TOOL, given.settings)
-    take_metadata(tree, draft, given)
+    tree = ConvertedTree(raw, ledger, draft)
+    take_metadata(tree, given)
     missing: list[Missing] = []
     asking = tree.line(_REPLICAS)
     names = [name for name in ("Master", "Worker") if tree.node((*_REPLICAS, name)) is not None]
-    numbers = [whole_number(tree.text((*_REPLICAS, name, "replicas"))) for name in names]
+    numbers = [tree.number((*_REPLICAS, name, "replicas")) for name in names]
     nodes = given.nodes or sum(1 if number is None else number for number in numbers) or 1
     unknown = open_nodes(tree, [(*_REPLICAS, name, "replicas") for name in names], given)
-    is_elastic = names == ["Worker"] and given.nodes is None and _elastic_nodes(tree, draft, nodes)
+    is_elastic = names == ["Worker"] and given.nodes is None and _elastic_nodes(tree, nodes)
     if nodes > 1 and not is_elastic:
         line = tree.line((*_REPLICAS, names[0], "replicas")) if names and given.nodes is None else None
         draft.set("resources.nodes", nodes, line)
@@ -86,22 +87,21 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
             tree.mapped(path, "resources.nodes")
     if names:
         base: Path = (*_REPLICAS, names[0], "template")
-        take_labels(tree, (*base, "metadata", "labels"), draft)
-        take_annotations(tree, (*base, "metadata", "annotations"), draft)
+        take_labels(tree, (*base, "metadata"))
         # The operator sets its variables in the container of this name.
-        pod = PodFields(tree, base, draft, given, main="pytorch")
+        pod = PodFields(tree, base, given, main="pytorch")
         pod.take()
         missing = pod.missing
         asking = tree.line(pod.container)
-        _program(tree, pod, draft, nodes)
-        take_ports(tree, (*pod.container, "ports"), draft)
+        _program(tree, pod, nodes)
+        take_ports(tree, pod.container)
         for name in names[1:]:
             other: Path = (*_REPLICAS, name, "template")
             for path in is_same(tree, base, other, without=("ports",)):
                 tree.dropped(path, f"the {names[0]} has another value: programs that differ are `roles`")
     # The restarts of an elastic policy are taken with its range.
-    _policy(tree, draft, [] if draft.get("job.retries") is not None else names)
-    take_suspension(tree, (*_POLICY, "suspend"), draft)
+    _policy(tree, [] if draft.get("job.retries") is not None else names)
+    take_suspension(tree, (*_POLICY, "suspend"))
     take_defaults(
         tree, {"spec.runPolicy.suspend": "false", "spec.runPolicy.managedBy": "kubeflow.org/training-operator"}
     )
@@ -110,9 +110,9 @@ def import_pytorch_job(raw: RawDocument, source: str, given: Given) -> Imported:
     return Imported(TOOL, [draft], ledger.entries(), [*unknown, *missing])
 
 
-def _elastic_nodes(tree: SourceTree, draft: Draft, nodes: int) -> bool:
+def _elastic_nodes(tree: ConvertedTree, nodes: int) -> bool:
     """Take the range of nodes of an elastic training. Return True if there is one."""
-    least, most = (whole_number(tree.text((*_ELASTIC, name))) for name in ("minReplicas", "maxReplicas"))
+    least, most = (tree.number((*_ELASTIC, name)) for name in ("minReplicas", "maxReplicas"))
     text = tree.written((*_REPLICAS, "Worker", "template"))
     if fixed := re.search(_FIXED_NODES, text):
         tree.dropped(_ELASTIC, f"`--nnodes {fixed[1]}` of the program fixes the number of nodes")
@@ -122,15 +122,14 @@ def _elastic_nodes(tree: SourceTree, draft: Draft, nodes: int) -> bool:
         return False
     if not least or most is None or not least <= nodes <= most or least == most:
         return False
-    draft.set("resources.nodes", {"min": least, "max": most}, tree.line((*_ELASTIC, "minReplicas")))
+    tree.draft.set("resources.nodes", {"min": least, "max": most}, tree.line((*_ELASTIC, "minReplicas")))
     tree.mapped((*_ELASTIC, "minReplicas"), "resources.nodes.min")
     note = None if nodes == most else f"{most} pods are made at first, not {nodes}: those without room wait"
     tree.taken((*_ELASTIC, "maxReplicas"), "resources.nodes.max", note)
-    restarts = whole_number(tree.text((*_ELASTIC, "maxRestarts")))
+    restarts = tree.number((*_ELASTIC, "maxRestarts"))
     if restarts is not None:
-        draft.set("job.retries", restarts, tree.line((*_ELASTIC, "maxRestarts")))
         note = "torchrun restarts the program this often, and the Job replaces as many pods"
-        tree.changed((*_ELASTIC, "maxRestarts"), "job.retries", note)
+        tree.set((*_ELASTIC, "maxRestarts"), "job.retries", restarts, note)
         for path in ((*_REPLICAS, "Worker", "restartPolicy"), (*_POLICY, "backoffLimit")):
             tree.changed(path, "job.retries", "every failure counts up to `maxRestarts`")
     for name in ("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvId"):
@@ -139,41 +138,40 @@ def _elastic_nodes(tree: SourceTree, draft: Draft, nodes: int) -> bool:
     return True
 
 
-def take_ports(tree: SourceTree, base: Path, draft: Draft) -> None:
+def take_ports(tree: ConvertedTree, container: Path) -> None:
     """Take the ports of the program: the operator gives one of them to torchrun, the others change nothing."""
-    for index in range(tree.items(base)):
-        path: Path = (*base, index)
-        number = whole_number(tree.text((*path, "containerPort")))
+    for index in range(tree.items((*container, "ports"))):
+        path: Path = (*container, "ports", index)
+        number = tree.number((*path, "containerPort"))
         is_rendezvous = tree.text((*path, "name")) == _RENDEZVOUS and number is not None
         if not set(tree.keys(path)) <= {"name", "containerPort", "protocol"}:
             continue
         if is_rendezvous:
-            draft.set("job.master_port", number, tree.line(path))
-        tree.mapped(path, "job.master_port" if is_rendezvous else None, None if is_rendezvous else _NOTES[_PORTS])
+            tree.set(path, "job.master_port", number)
+        tree.mapped(path, None, _NOTES[_PORTS])
 
 
 def import_train_job(raw: RawDocument, source: str, given: Given) -> Imported:
     """Return the training of a TrainJob. Its runtime is an object of the cluster, and is not read."""
     ledger = LineLedger()
-    tree = SourceTree(raw, ledger)
     draft = Draft("training", source, "TrainJob", given.settings)
-    take_metadata(tree, draft, given)
+    tree = ConvertedTree(raw, ledger, draft)
+    take_metadata(tree, given)
     tree.changed(("spec", "runtimeRef"), None, _RUNTIME)
-    take_labels(tree, ("spec", "labels"), draft)
-    take_annotations(tree, ("spec", "annotations"), draft)
+    take_labels(tree, ("spec",))
     base: Path = ("spec", "trainer")
-    task = TaskFields(tree, draft, given)
+    task = TaskFields(tree, given)
     task.nodes((*base, "numNodes"))
-    pod = PodFields(tree, base, draft, given)
+    pod = PodFields(tree, base, given)
     pod.take_trainer()
-    _program(tree, pod, draft, task.node_count, ("spec", "trainer", "numProcPerNode"), is_operator=False)
+    _program(tree, pod, task.node_count, ("spec", "trainer", "numProcPerNode"), is_operator=False)
     for index in range(tree.items(_PATCHES)):
-        _patch(tree, (*_PATCHES, index), draft, pod)
+        _patch(tree, (*_PATCHES, index), pod)
     for overrides in _OVERRIDES:
         for index in range(tree.items(overrides)):
-            _override(tree, (*overrides, index), draft, pod)
-    take_time_limits(tree, ("spec",), draft)
-    take_suspension(tree, ("spec", "suspend"), draft)
+            _override(tree, (*overrides, index), pod)
+    take_time_limits(tree, ("spec",))
+    take_suspension(tree, ("spec", "suspend"))
     take_defaults(tree, {"spec.suspend": "false", "spec.managedBy": "trainer.kubeflow.org/trainjob-controller"})
     tree.drop_rest(_NOTES)
     missing = set_given_values(draft, given, ledger, tree.line(base), has_gpus=pod.gpus > 0)
@@ -181,7 +179,7 @@ def import_train_job(raw: RawDocument, source: str, given: Given) -> Imported:
     return Imported("TrainJob", [draft], ledger.entries(), [*unknown, *pod.missing, *missing])
 
 
-def take_defaults(tree: SourceTree, values: Mapping[str, str]) -> None:
+def take_defaults(tree: ConvertedTree, values: Mapping[str, str]) -> None:
     """Take values that are the defaults of their fields."""
     for name, value in values.items():
         path = tuple(name.split("."))
@@ -189,21 +187,20 @@ def take_defaults(tree: SourceTree, values: Mapping[str, str]) -> None:
             tree.mapped(path, None, "it is the default")
 
 
-def take_suspension(tree: SourceTree, path: Path, draft: Draft) -> None:
+def take_suspension(tree: ConvertedTree, path: Path) -> None:
     """Take the mark of a job that Kueue starts."""
-    if tree.flag(path) and draft.get("resources.queue") is not None:
+    if tree.flag(path) and tree.draft.get("resources.queue") is not None:
         tree.mapped(path, "resources.queue", "Kueue starts the job")
 
 
-def _override(tree: SourceTree, override: Path, draft: Draft, pod: PodFields) -> None:
+def _override(tree: ConvertedTree, override: Path, pod: PodFields) -> None:
     """Take the labels and the pod of an override of the runtime, if it is about the nodes of the training alone."""
     jobs: Path = (*override, "targetJobs")
     names = [tree.text((*jobs, index, "name")) for index in range(tree.items(jobs))]
     if names != [_NODE]:
         return
     tree.mapped(jobs, None, "the pods of a document are the nodes")
-    take_labels(tree, (*override, "metadata", "labels"), draft)
-    take_annotations(tree, (*override, "metadata", "annotations"), draft)
+    take_labels(tree, (*override, "metadata"))
     if tree.node((*override, "spec")) is not None:
         pod.carry((*override, "spec"), _TRAINERS)
     else:
@@ -211,30 +208,26 @@ def _override(tree: SourceTree, override: Path, draft: Draft, pod: PodFields) ->
         pod.carry(override, _TRAINERS, without=("targetJobs", "metadata"))
 
 
-def _patch(tree: SourceTree, patch: Path, draft: Draft, pod: PodFields) -> None:
+def _patch(tree: ConvertedTree, patch: Path, pod: PodFields) -> None:
     """Take the labels and the pod of a patch of the runtime, if it is about the nodes of the training."""
     template: Path = (*patch, "trainingRuntimeSpec", "template")
     for key in ("manager", "time"):
         tree.mapped((*patch, key), None, "one document has all fields")
-    take_labels(tree, (*template, "metadata", "labels"), draft)
-    take_annotations(tree, (*template, "metadata", "annotations"), draft)
+    take_labels(tree, (*template, "metadata"))
     jobs: Path = (*template, "spec", "replicatedJobs")
     for index in range(tree.items(jobs)):
         if tree.text((*jobs, index, "name")) != _NODE:
             continue
         tree.mapped((*jobs, index, "name"), None, "the pods of a document are the nodes")
         of_pod: Path = (*jobs, index, "template", "spec", "template")
-        take_labels(tree, (*jobs, index, "template", "metadata", "labels"), draft)
-        take_annotations(tree, (*jobs, index, "template", "metadata", "annotations"), draft)
-        take_labels(tree, (*of_pod, "metadata", "labels"), draft)
-        take_annotations(tree, (*of_pod, "metadata", "annotations"), draft)
+        take_labels(tree, (*jobs, index, "template", "metadata"))
+        take_labels(tree, (*of_pod, "metadata"))
         pod.carry((*of_pod, "spec"), _TRAINERS)
 
 
 def _program(
-    tree: SourceTree,
+    tree: ConvertedTree,
     pod: PodFields,
-    draft: Draft,
     nodes: int,
     processes_path: Path = ("spec", "nprocPerNode"),
     *,
@@ -244,12 +237,12 @@ def _program(
 
     :param is_operator: False for Trainer, which sets the variables of torchrun alone, as gpuctl does.
     """
-    path = (*pod.container, "command")
+    draft, path = tree.draft, (*pod.container, "command")
     processes = tree.text(processes_path)
     if processes in (str(pod.gpus), "gpu", "auto"):
         tree.mapped(processes_path, None, "torchrun starts a process for each GPU")
     tree.dropped(processes_path, "torchrun starts a process for each GPU: add `--nproc-per-node`")
-    notes = [*_rename(tree, pod, draft, processes), *_host_names(tree, draft)] if is_operator else []
+    notes = [*_rename(tree, pod, processes), *_host_names(tree)] if is_operator else []
     command, args = draft.get("environment.command"), draft.get("environment.args")
     if not command:
         note = _joined([*notes, *([BY_TORCHRUN] if nodes > 1 and is_operator else [])])
@@ -266,15 +259,15 @@ def _program(
         draft.set("environment.command", program.words, tree.lines(path))
     if program.port is not None:
         draft.set("job.master_port", program.port, tree.line(path))
-    if program.note is not None and not (program.note == BY_TORCHRUN and _starts_torchrun(command, args)):
+    if program.note is not None and not (program.note == BY_TORCHRUN and _starts_torchrun(draft)):
         notes.append(program.note)
     pod.take_program(_joined(notes))
 
 
-def _host_names(tree: SourceTree, draft: Draft) -> list[str]:
+def _host_names(tree: ConvertedTree) -> list[str]:
     """Return notes about names of the operator's pods in the command."""
     name = tree.text(("metadata", "name")) or ""
-    text = " ".join([*(draft.get("environment.command") or []), *(draft.get("environment.args") or [])])
+    text = tree.draft.program_text()
     found = re.findall(rf"(?<![\w-]){re.escape(name)}-(?:master|worker)-\d+\b", text) if name else []
     notes = [f"no pod is called `{pod}`: the address of the first node is `MASTER_ADDR`" for pod in found]
     is_named = re.search(HOST_NAME, text) is not None
@@ -285,16 +278,15 @@ def _joined(notes: list[str]) -> str | None:
     return "; ".join(dict.fromkeys(notes)) or None
 
 
-def _starts_torchrun(command: list[str], args: list[str] | None) -> bool:
+def _starts_torchrun(draft: Draft) -> bool:
     """Return True if a shell's text starts torchrun."""
-    text = " ".join([*command, *(args or ())])
-    return (
-        re.match(_SHELL, command[0]) is not None and re.search(r"\b(?:torchrun|torch\.distributed)\b", text) is not None
-    )
+    is_shell = re.match(_SHELL, draft.get("environment.command")[0]) is not None
+    return is_shell and re.search(r"\b(?:torchrun|torch\.distributed)\b", draft.program_text()) is not None
 
 
-def _rename(tree: SourceTree, pod: PodFields, draft: Draft, processes: str | None) -> list[str]:
+def _rename(tree: ConvertedTree, pod: PodFields, processes: str | None) -> list[str]:
     """Replace the operator's variables about pods, in words and in the text of a shell. Return what to note."""
+    draft = tree.draft
     command = draft.get("environment.command") or []
     is_shell = bool(command) and re.match(_SHELL, command[0]) is not None
     notes: list[str] = []
@@ -328,8 +320,8 @@ def _keeps(text: str) -> bool:
     return re.search(r"(?:^|[\s;(])(?:RANK|WORLD_SIZE)=", text) is None
 
 
-def _policy(tree: SourceTree, draft: Draft, names: list[str]) -> None:
-    take_time_limits(tree, _POLICY, draft)
+def _policy(tree: ConvertedTree, names: list[str]) -> None:
+    take_time_limits(tree, _POLICY)
     for path in ((*_POLICY, "cleanPodPolicy"), ("spec", "cleanPodPolicy")):
         if tree.text(path) == "None":
             tree.mapped(path, None, _NOTES["cleanPodPolicy"])
@@ -337,17 +329,15 @@ def _policy(tree: SourceTree, draft: Draft, names: list[str]) -> None:
     if queue is not None:
         tree.dropped((*_POLICY, "schedulingPolicy", "queue"), "it is a queue of Volcano; Kueue's is `resources.queue`")
     if names:
-        take_restarts(tree, draft, [(*_REPLICAS, name, "restartPolicy") for name in names], (*_POLICY, "backoffLimit"))
+        take_restarts(tree, [(*_REPLICAS, name, "restartPolicy") for name in names], (*_POLICY, "backoffLimit"))
 
 
-def take_time_limits(tree: SourceTree, base: Path, draft: Draft) -> None:
+def take_time_limits(tree: ConvertedTree, base: Path) -> None:
     """Take the limits of a job's time."""
-    ttl = whole_number(tree.text((*base, "ttlSecondsAfterFinished")))
+    ttl = tree.number((*base, "ttlSecondsAfterFinished"))
     if ttl is not None:
-        draft.set("job.ttl", short_duration(ttl) or "0s", tree.line((*base, "ttlSecondsAfterFinished")))
-        tree.mapped((*base, "ttlSecondsAfterFinished"), "job.ttl")
-    deadline = whole_number(tree.text((*base, "activeDeadlineSeconds")))
+        tree.set((*base, "ttlSecondsAfterFinished"), "job.ttl", short_duration(ttl) or "0s")
+    deadline = tree.number((*base, "activeDeadlineSeconds"))
     if deadline:
-        draft.set("job.max_runtime", short_duration(deadline), tree.line((*base, "activeDeadlineSeconds")))
         note = "it counts while the pods of an attempt run"
-        tree.changed((*base, "activeDeadlineSeconds"), "job.max_runtime", note)
+        tree.set((*base, "activeDeadlineSeconds"), "job.max_runtime", short_duration(deadline), note)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from gpuctl.importing.card_resources import set_types
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.field_values import Gpus, gpus_of, whole_number
+from gpuctl.importing.field_values import Gpus, gpus_of, number_or_text, whole_number
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.job_options import SCRATCH
@@ -275,8 +275,7 @@ class Allocation:
         if self.given.cpu is not None:
             for name in names:
                 self._note(name, "resources.cpu", "--cpu replaces it")
-            number = whole_number(self.given.cpu)
-            self.draft.set("resources.cpu", self.given.cpu if number is None else number)
+            self.draft.set("resources.cpu", number_or_text(self.given.cpu))
             return
         for name in names:
             self._note(name, "resources.cpu")
