@@ -13,6 +13,7 @@ from gpuctl.importing.manifest_metadata import take_labels, take_metadata
 from gpuctl.importing.pod_fields import DEVICES, PodFields
 from gpuctl.importing.source_tree import Path
 from gpuctl.importing.training_operator import take_defaults, take_ports, take_suspension, take_time_limits
+from gpuctl.language.array_block import MOST_RETRIES, MOST_RUNS
 
 _KIND = "Job"
 _SPEC: Path = ("spec",)
@@ -23,8 +24,6 @@ _MODE: Path = ("spec", "completionMode")
 _SUBDOMAIN: Path = (*_TEMPLATE, "spec", "subdomain")
 _BACKOFF = 6
 """Further attempts of a Job that names no number of them."""
-_MOST_RETRIES = 1000
-_MOST_RUNS = 100_000
 _HELD = "`gpuctl pause NAME` holds a job"
 _ATTEMPTS = "each further attempt is a new pod: the kubelet restarts no container"
 _BESIDE = "it is a sidecar, which ends with the program: a Job waits for the end of all its containers"
@@ -103,8 +102,8 @@ def _take_runs(tree: ConvertedTree) -> bool:
         for path in (_ENDS, _WIDTH, _MODE):
             tree.mapped(path, "kind")
         return False
-    if number is not None and number > _MOST_RUNS:
-        tree.dropped(_ENDS, f"an array has at most {_MOST_RUNS} runs")
+    if number is not None and number > MOST_RUNS:
+        tree.dropped(_ENDS, f"an array has at most {MOST_RUNS} runs")
         number = None
     if number is None:
         return False
@@ -112,7 +111,7 @@ def _take_runs(tree: ConvertedTree) -> bool:
     for path in (_ENDS, _WIDTH, _MODE):
         tree.mapped(path, "array")
     for name, field, most in (
-        ("backoffLimitPerIndex", "retries", _MOST_RETRIES),
+        ("backoffLimitPerIndex", "retries", MOST_RETRIES),
         ("maxFailedIndexes", "max_failed", number),
     ):
         amount = tree.number((*_SPEC, name))
@@ -134,6 +133,6 @@ def _take_attempts(tree: ConvertedTree, *, is_array: bool, nodes: int) -> None:
         if is_one:
             tree.draft.set(field, _BACKOFF)
     elif number is not None and not is_array:
-        note = f"{_MOST_RETRIES} at most" if number > _MOST_RETRIES else None
-        tree.set(limit, field, min(number, _MOST_RETRIES), note)
+        note = f"{MOST_RETRIES} at most" if number > MOST_RETRIES else None
+        tree.set(limit, field, min(number, MOST_RETRIES), note)
     tree.taken(policy, field, _ATTEMPTS if tree.text(policy) == "OnFailure" else None)

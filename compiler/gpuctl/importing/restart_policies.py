@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.source_tree import Path, dotted_path
+from gpuctl.language.array_block import MOST_RETRIES
 
-_MOST = 1000
 _EACH = "the operator restarts one container and counts the restarts of all; each further attempt restarts all pods"
 _WRITE = "write `job.retries`, the number of further attempts"
 _ENDLESS = f"without a limit failed containers restart endlessly: {_WRITE}"
@@ -33,8 +33,8 @@ def take_restarts(tree: ConvertedTree, policies: Sequence[Path], limit: Path, *,
         tree.changed(limit, None, "with `Never` the operator starts no failed pod again, and neither does gpuctl")
         return
     if number is not None:
-        note = _EACH if number <= _MOST else f"{_MOST} at most; {_EACH}"
-        tree.set(limit, "job.retries", min(number, _MOST), note)
+        note = _EACH if number <= MOST_RETRIES else f"{MOST_RETRIES} at most; {_EACH}"
+        tree.set(limit, "job.retries", min(number, MOST_RETRIES), note)
     for path, policy in zip(policies, written, strict=True):
         if policy == "Never":
             tree.changed(path, "job.retries", "every failure counts: all pods restart together")

@@ -8,8 +8,12 @@ from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Count, PositiveCount
 from gpuctl.language.sentences import say
 
-# k8s.io/kubernetes pkg/apis/batch/validation: above this number a limit of failed indexes is required.
-ArraySize = Annotated[PositiveCount, Field(le=100_000)]
+MOST_RUNS = 100_000
+"""Maximum number of runs; k8s.io/kubernetes pkg/apis/batch/validation requires a limit of failed indexes above it."""
+MOST_RETRIES = 1000
+"""Maximum number of further attempts of a job, and of each run of an array."""
+ArraySize = Annotated[PositiveCount, Field(le=MOST_RUNS)]
+Retries = Annotated[Count, Field(le=MOST_RETRIES)]
 
 
 class Array(Block):
@@ -23,7 +27,7 @@ class Array(Block):
     parallelism: PositiveCount | None = Field(
         None, description="Maximum number of runs at a time. Default: as many as find room.", examples=[8]
     )
-    retries: Annotated[Count, Field(le=1000)] | None = Field(
+    retries: Retries | None = Field(
         None,
         description="How often each failed run is started again. Default: `job.retries`. Preemption by a more urgent "
         "job does not count.",

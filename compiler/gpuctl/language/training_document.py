@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from gpuctl.language.amount_fields import Duration, PositiveDuration
-from gpuctl.language.array_block import Array, ArraySize
+from gpuctl.language.array_block import Array, ArraySize, Retries
 from gpuctl.language.exclusion_checks import refuse_exclusions
 from gpuctl.language.exclusions import Exclusion, one_of
 from gpuctl.language.field_errors import field_error
-from gpuctl.language.fields import Count, Cron, DnsLabel, JobName, Partial, Port, PositiveCount, empty_list
+from gpuctl.language.fields import Cron, DnsLabel, JobName, Partial, Port, PositiveCount, empty_list
 from gpuctl.language.names import RENDEZVOUS
 from gpuctl.language.resources_block import TrainingResources
 from gpuctl.language.role_block import Role, check_roles
@@ -47,7 +47,7 @@ class TrainingJob(JobBlock):
         "node need different ones.",
         examples=[29501],
     )
-    retries: Annotated[Count, Field(le=1000)] = Field(
+    retries: Retries = Field(
         0,
         description="How often a failed run is started again. On one node, preemption by a more urgent job does not "
         "count. In an elastic training it counts twice: torchrun restarts the program this often, and the Job replaces "

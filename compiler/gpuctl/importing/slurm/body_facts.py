@@ -20,8 +20,8 @@ from gpuctl.importing.slurm.script_edits import ScriptEdits
 from gpuctl.importing.slurm.shell_values import LONGEST_COMMAND, Value, word_value, words_of
 from gpuctl.importing.slurm.slurm_variables import is_list_of_other_gpus
 from gpuctl.importing.slurm.text_places import LineBreaks
+from gpuctl.language.training_document import DEFAULT_MASTER_PORT
 
-_PORT = 29500
 _SETS_DEFAULT = r"\"?\$\{(?P<name>[A-Za-z_]\w*):?=(?P<value>[^{}\"]*(?:\$\{\w+\}[^{}\"]*)*)\}\"?"
 
 
@@ -159,7 +159,7 @@ class BodyState:
 
     def set_master_port(self, port: int, line: int) -> None:
         """Set the rendezvous port, if it is not the default."""
-        if port != _PORT:
+        if port != DEFAULT_MASTER_PORT:
             self.draft.set("job.master_port", port, line)
 
 

@@ -13,6 +13,7 @@ from gpuctl.importing.import_values import Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.sbatch_options import OF_CONTAINERS, SlurmOption
 from gpuctl.importing.slurm.slurm_values import ArrayRange, array_of, duration_of
+from gpuctl.language.array_block import MOST_RUNS
 from gpuctl.language.checkpoint_block import Signal
 from gpuctl.language.names import is_dns_label, is_env_name
 from gpuctl.language.path_fields import normal_path
@@ -143,7 +144,7 @@ class JobOptions:
             return
         array = array_of(option.value or "")
         if array is None:
-            self._drop(option, f"`{option.value}` is not a list of at most 100,000 indices: write `array`")
+            self._drop(option, f"`{option.value}` is not a list of at most {MOST_RUNS:,} indices: write `array`")
             return
         if nodes > 1:
             note = f"the runs of an array have one node, and these have {nodes}: write a document for each run"

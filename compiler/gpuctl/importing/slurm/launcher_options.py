@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuctl.importing.field_values import whole_number
+from gpuctl.language.training_document import DEFAULT_MASTER_PORT
 
 _MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
 _VALUED = """
@@ -21,7 +22,6 @@ _OURS = frozenset(
 )
 _LOCAL = frozenset({"localhost", "127.0.0.1", "0.0.0.0"})  # noqa: S104
 _OWN_NAME = r"\$\(hostname(?:[ \t]+-[-a-zA-Z]+)?\)|`hostname(?:[ \t]+-[-a-zA-Z]+)?`|\$\{?HOSTNAME\}?"
-_PORT = 29500
 
 
 class SetByGpuctl(NamedTuple):
@@ -78,7 +78,7 @@ def set_by_gpuctl(words: Sequence[str | None], nodes: int, gpus: int) -> SetByGp
                 port = whole_number(given) or port
             places.update((at, at + 1) if takes_next else (at,))
         at += 2 if takes_next else 1
-    return SetByGpuctl(frozenset(places), port if port != _PORT else None) if places else None
+    return SetByGpuctl(frozenset(places), port if port != DEFAULT_MASTER_PORT else None) if places else None
 
 
 def _is_ours(name: str, value: str | None, nodes: int, gpus: int) -> bool:

@@ -6,11 +6,11 @@ import re
 from typing import NamedTuple
 
 from gpuctl.importing.field_values import Gpus, gpus_of, short_duration
+from gpuctl.language.array_block import MOST_RUNS
 from gpuctl.objects.durations import MAX_SECONDS
 
 _UNITS = {"K": "Ki", "M": "Mi", "G": "Gi", "T": "Ti"}
 _TIME = r"(?:(?P<days>\d+)-)?(?P<rest>\d+(?::\d+){0,2})\Z"
-_MOST_INDICES = 100_000
 
 
 class ArrayRange(NamedTuple):
@@ -84,7 +84,7 @@ def array_of(text: str) -> ArrayRange | None:
         if part is None:
             return None
         first, last, step = int(part[1]), int(part[2] or part[1]), int(part[3] or 1)
-        if step == 0 or last < first or (last - first) // step >= _MOST_INDICES:
+        if step == 0 or last < first or (last - first) // step >= MOST_RUNS:
             return None
         indices.update(range(first, last + 1, step))
     return ArrayRange(sorted(indices), int(match[2]) if match[2] else None)
