@@ -31,77 +31,41 @@ class Value(NamedTuple):
 Values = Mapping[str, Value]
 
 
-def pod_reference(text: str) -> str:
-    """Return a text with a dollar sign that Kubernetes must not replace escaped."""
-    return text.replace("$(", "$$(")
-
-
 def word_value(raw: str, values: Values) -> str | None:
-    """Return the value of a word as written, with its quotation marks; None if it is not known, or very long."""
+    """Return the value of a word as written, with its quotation marks; None if it is not known, or very long.
+
+    A dollar sign that Kubernetes must not replace is escaped.
+    """
     out: list[str] = []
     at = length = 0
+    is_quoted = False
     while at < len(raw):
-        char = raw[at]
-        if char == "'":
-            end = raw.find("'", at + 1)
-            if end < 0:
+        char, following = raw[at], raw[at + 1 : at + 2]
+        part, end = char, at + 1
+        if char == '"':
+            part, is_quoted = "", not is_quoted
+        elif char == "'" and not is_quoted:
+            end = raw.find("'", at + 1) + 1
+            if end == 0:
                 return None
-            out.append(pod_reference(raw[at + 1 : end]))
-            at = end + 1
-        elif char == '"':
-            part, at = _double_quoted(raw, at + 1, values)
-            if part is None:
-                return None
-            out.append(part)
+            part = raw[at + 1 : end - 1].replace("$(", "$$(")
         elif char == "\\":
-            following = raw[at + 1 : at + 2]
-            out.append("" if following == "\n" else following)
-            at += 2
-        elif char == "$" and raw[at + 1 : at + 2] in ("'", '"'):
-            # `$'\t'` is a tab, `$"text"` a translation.
-            return None
+            stays = is_quoted and following not in ('"', "\\", "$", "`", "\n")
+            part, end = "" if following == "\n" else char * stays + following, at + 2
         elif char == "$":
-            found = _reference(raw, at, values)
-            if found is None or re.search(r"[\s*?]", found[0]):
+            # `$'\t'` is a tab, `$"text"` a translation.
+            found = _reference(raw, at, values) if is_quoted or following not in ("'", '"') else None
+            if found is None or (not is_quoted and re.search(r"[\s*?]", found[0])):
                 return None
-            out.append(found[0])
-            at = found[1]
-        elif char == "`" or char in _GLOB:
+            part, end = found
+        elif char == "`" or (not is_quoted and char in _GLOB):
             return None
-        else:
-            out.append(char)
-            at += 1
-        length += len(out[-1])
+        out.append(part)
+        length += len(part)
+        at = end
         if length > LONGEST_COMMAND:
             return None
-    return "".join(out)
-
-
-def _double_quoted(raw: str, at: int, values: Values) -> tuple[str | None, int]:
-    """Return the value of quoted text, and the offset behind its closing mark."""
-    out: list[str] = []
-    length = 0
-    while at < len(raw) and length <= LONGEST_COMMAND:
-        char = raw[at]
-        if char == '"':
-            return "".join(out), at + 1
-        if char == "\\":
-            following = raw[at + 1 : at + 2]
-            out.append("" if following == "\n" else following if following in '"\\$`' else "\\" + following)
-            at += 2
-        elif char == "$":
-            found = _reference(raw, at, values)
-            if found is None:
-                return None, at
-            out.append(found[0])
-            at = found[1]
-        elif char == "`":
-            return None, at
-        else:
-            out.append(char)
-            at += 1
-        length += len(out[-1])
-    return None, at
+    return None if is_quoted else "".join(out)
 
 
 def _reference(raw: str, at: int, values: Values) -> tuple[str, int] | None:
