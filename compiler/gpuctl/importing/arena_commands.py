@@ -211,6 +211,11 @@ class _ArenaJob:
         self.ledger.taken(flag.lines, flag.text, field, note)
         return True
 
+    def _append(self, flag: ArenaFlag, field: str, item: object, note: str | None = None) -> bool:
+        self.draft.append(field, item, flag.lines)
+        self.ledger.taken(flag.lines, flag.text, field, note)
+        return True
+
     def _switch(self, flag: ArenaFlag, field: str) -> bool:
         if flag.value == "true":
             return self._set(flag, field, True)
@@ -271,9 +276,7 @@ class _ArenaJob:
             return False
         if self.draft.get("service.port") is None:
             return self._set(flag, "service.port", number)
-        self.draft.append("service.ports", {"name": _PORTS[flag.name], "port": number}, flag.lines)
-        self.ledger.mapped(flag.lines, flag.text, "service.ports")
-        return True
+        return self._append(flag, "service.ports", {"name": _PORTS[flag.name], "port": number})
 
     def _toleration(self, flag: ArenaFlag) -> bool:
         found = re.match(r"(?P<key>[^=:,]+)=(?P<value>[^:,]*):(?P<effect>\w+),(?P<operator>\w+)\Z", flag.value)
@@ -285,9 +288,7 @@ class _ArenaJob:
             value = {"key": flag.value, "operator": "Exists"}
         else:
             return False
-        self.draft.append("podPatch.tolerations", value, flag.lines)
-        self.ledger.changed(flag.lines, flag.text, "podPatch.tolerations", PATCHED)
-        return True
+        return self._append(flag, "podPatch.tolerations", value, PATCHED)
 
     def _workers(self, flag: ArenaFlag) -> bool:
         number = self.given.nodes or whole_number(flag.value)
@@ -322,26 +323,20 @@ class _ArenaJob:
         claim, colon, path = flag.value.partition(":")
         if not colon or not path.startswith("/") or ":" in path:
             return False
-        self.draft.append("storage.workdirs", {"path": path, "pvc": {"claim": claim}}, flag.lines)
-        self.ledger.mapped(flag.lines, flag.text, "storage.workdirs")
-        return True
+        return self._append(flag, "storage.workdirs", {"path": path, "pvc": {"claim": claim}})
 
     def _data_dir(self, flag: ArenaFlag) -> bool:
         path, _, target = flag.value.partition(":")
         if not path.startswith("/"):
             return False
         mount = {"path": path, **({"mountPath": target} if target and target != path else {})}
-        self.draft.append("storage.workdirs", mount, flag.lines)
-        self.ledger.mapped(flag.lines, flag.text, "storage.workdirs")
-        return True
+        return self._append(flag, "storage.workdirs", mount)
 
     def _temporary(self, flag: ArenaFlag) -> bool:
         _, colon, path = flag.value.partition(":")
         if not colon or not path.startswith("/"):
             return False
-        self.draft.append("storage.workdirs", {"path": path, "emptyDir": {}}, flag.lines)
-        self.ledger.mapped(flag.lines, flag.text, "storage.workdirs")
-        return True
+        return self._append(flag, "storage.workdirs", {"path": path, "emptyDir": {}})
 
     def _deadline(self, flag: ArenaFlag) -> bool:
         seconds = whole_number(flag.value)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-LETTERS = {
+import re
+
+_RENAMED = {
     "a": "annotation",
     "d": "data",
     "e": "env",
@@ -10,38 +12,11 @@ LETTERS = {
     "n": "namespace",
     "p": "priority",
     "image-pull-secrets": "image-pull-secret",
-    "restfulPort": "restful-port",
+    "log-dir": "logdir",
+    "service-port": "port",
+    "serving-name": "name",
+    "serving-version": "version",
     "tensorboard-logdir": "logdir",
-    "versionPolicy": "version-policy",
-    "workingDir": "working-dir",
-    "dataDir": "data-dir",
-    "servingName": "name",
-    "syncMode": "sync-mode",
-    "servingVersion": "version",
-    "syncSource": "sync-source",
-    "imagePullPolicy": "image-pull-policy",
-    "exposeService": "expose-service",
-    "enableIstio": "enable-istio",
-    "servicePort": "port",
-    "logDir": "logdir",
-    "workerImage": "worker-image",
-    "workerCpu": "worker-cpu",
-    "workerMemory": "worker-memory",
-    "workerPort": "worker-port",
-    "psImage": "ps-image",
-    "psCpu": "ps-cpu",
-    "psMemory": "ps-memory",
-    "psPort": "ps-port",
-    "ChiefCpu": "chief-cpu",
-    "ChiefMemory": "chief-memory",
-    "chiefPort": "chief-port",
-    "evaluatorCpu": "evaluator-cpu",
-    "evaluatorMemory": "evaluator-memory",
-    "cleanTaskPolicy": "clean-task-policy",
-    "tensorboardImage": "tensorboard-image",
-    "syncImage": "sync-image",
-    "modelName": "model-name",
-    "modelPath": "model-path",
 }
 """Letters and old names -> name."""
 SWITCHES = frozenset(
@@ -151,8 +126,8 @@ DROPPED_PATTERNS = {
     r"(?:ps|chief|evaluator|launcher|worker|leader|head)-.*selector\Z": _SELECTOR,
     r"(?:liveness|readiness|startup)-probe": _PROBE,
     r"(?:ps|chief|evaluator|launcher|leader|head|worker)-": _ROLES,
-    r"task(?:-|[A-Z])": _ROLES,
-    r"model-|modelUri|implementation|version-policy|batch-size|storage-uri|load-model|.*config-file": "it is an option "
+    r"task-": _ROLES,
+    r"model-|implementation|version-policy|batch-size|storage-uri|load-model|.*config-file": "it is an option "
     "of the server: write it into `environment.command`",
     r"slots-per-worker|mounts-on-launcher": "every pod runs the program: no launcher starts it on the others",
     r"autoscaler-": "the number of nodes is fixed",
@@ -160,3 +135,10 @@ DROPPED_PATTERNS = {
     r"": "it has no equal in a document",
 }
 """Start of a flag's name -> why it has no field; the first that matches."""
+
+
+def flag_name(written: str) -> str:
+    """Return the name of a flag that is written as a letter, or by an old name such as ``workingDir``."""
+    is_old = len(written) > 1 and written not in SWITCHES
+    name = re.sub(r"(?<=[a-z])[A-Z]", r"-\g<0>", written).lower() if is_old else written
+    return _RENAMED.get(name, name)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuctl.importing.arena_options import LETTERS, SWITCHES
+from gpuctl.importing.arena_options import SWITCHES, flag_name
 
 
 class ArenaFlag(NamedTuple):
@@ -45,7 +45,7 @@ def split_flags(words: Sequence[ArenaWord]) -> tuple[list[ArenaFlag], list[Arena
         match = re.match(r"--?([A-Za-z][\w-]*)(?:=(.*))?\Z", word, re.DOTALL)
         if match is None:
             break
-        name = LETTERS.get(match[1], match[1])
+        name = flag_name(match[1])
         at += 1
         if match[2] is not None:
             flags.append(ArenaFlag(name, match[2], word, lines))
