@@ -10,7 +10,7 @@ from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import take_labels, take_metadata
-from gpuctl.importing.pod_fields import DEVICES, PodFields
+from gpuctl.importing.pod_fields import OF_TRAININGS, PodFields
 from gpuctl.importing.source_tree import Path
 from gpuctl.importing.training_operator import take_defaults, take_ports, take_suspension, take_time_limits
 from gpuctl.language.array_block import MOST_RETRIES, MOST_RUNS
@@ -24,7 +24,6 @@ _MODE: Path = ("spec", "completionMode")
 _SUBDOMAIN: Path = (*_TEMPLATE, "spec", "subdomain")
 _BACKOFF = 6
 """Further attempts of a Job that names no number of them."""
-_HELD = "`gpuctl pause NAME` holds a job"
 _ATTEMPTS = "each further attempt is a new pod: the kubelet restarts no container"
 _BESIDE = "it is a sidecar, which ends with the program: a Job waits for the end of all its containers"
 _ADDRESS = "the pods are nodes of one training: `MASTER_ADDR` is the first one, and `NODE_RANK` the index of each"
@@ -39,13 +38,9 @@ _NOTES = {
     "`resources.nodes`",
     r"backoffLimit": "`array.retries` is the number of further attempts of each run",
     r"podFailurePolicy|podReplacementPolicy|successPolicy": "`job.retries` counts all failures but evictions",
-    r"suspend": _HELD,
-    r"generateName": "--name names the job",
     r"manualSelector|selector": "Kubernetes selects the pods of a Job",
     r"Probe": "the pods of a training have no probes",
-    r"valueFrom|volume": "the language has no such volume or variable: use `podPatch`",
-    **DEVICES,
-    r"hostPort": "`resources.network.hostNetwork` takes the ports of a node",
+    **OF_TRAININGS,
 }
 
 
@@ -93,7 +88,7 @@ def _take_runs(tree: ConvertedTree) -> bool:
     """Take the number of pods as an array. Return False if there is one pod, or if its end is that of any pod."""
     number, parallel = tree.number(_ENDS), tree.number(_WIDTH)
     if parallel == 0:
-        tree.dropped(_WIDTH, _HELD)
+        tree.dropped(_WIDTH, OF_TRAININGS["suspend"])
         parallel = 1
     if number == 0:
         tree.dropped(_ENDS, "a Job of no pods ends at once, and this document runs one pod")

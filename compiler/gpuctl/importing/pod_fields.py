@@ -31,6 +31,14 @@ DEVICES = {
     r"resources\b": "no field requests this; GPUs are a whole number in `resources.gpu`",
 }
 """Pattern of a resource that no importer takes -> what to do."""
+OF_TRAININGS = {
+    r"suspend": "`gpuctl pause NAME` holds a job",
+    r"generateName": "--name names the job",
+    r"valueFrom|volume": "the language has no such volume or variable: use `podPatch`",
+    **DEVICES,
+    r"hostPort": "`resources.network.hostNetwork` takes the ports of a node",
+}
+"""Pattern of a path in a job's manifest that no importer takes -> what to do."""
 _NOT_CARRIED = frozenset(["containers", "initContainers", "volumes", "restartPolicy"])
 _CARRIED = ("securityContext", "lifecycle", "stdin", "tty")
 """Fields of the program's container that `podPatch` carries."""
@@ -192,7 +200,10 @@ class PodFields:
                 tree.dropped((*limits, name), _ONE_KIND)
                 tree.dropped((*requests, name), _ONE_KIND)
         self._slices()
-        self._rdma()
+        for path, _, name in self._amounts(self.resources):
+            # RDMA devices, if the platform serves this resource.
+            if name == self.given.rdma:
+                tree.set_number(path, "resources.network.rdma")
         if not self.gpus:
             self._open_numbers()
         if self.given.gpus_per_node is not None:
@@ -241,13 +252,6 @@ class PodFields:
             if given is None and all(item.option != "--gpus-per-node" for item in self.missing):
                 reason = f"`{name}: {text or ''}` is not a number of GPUs"
                 self.missing.append(Missing("--gpus-per-node", "N", tree.line(path[:-1]), reason))
-
-    def _rdma(self) -> None:
-        """Take RDMA devices, if the platform serves this resource."""
-        for path, _, name in self._amounts(self.resources):
-            number = self.tree.number(path)
-            if name == self.given.rdma and number is not None:
-                self.tree.set(path, "resources.network.rdma", number)
 
     def _amount(self, name: str, limit: Path, request: Path) -> None:
         tree, field = self.tree, f"resources.{name}"

@@ -14,7 +14,7 @@ from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import take_labels, take_metadata
-from gpuctl.importing.pod_fields import DEVICES, HOST_NAME, PodFields, is_same
+from gpuctl.importing.pod_fields import HOST_NAME, OF_TRAININGS, PodFields, is_same
 from gpuctl.importing.restart_policies import take_restarts
 from gpuctl.importing.source_tree import Path
 from gpuctl.importing.task_fields import TaskFields, open_nodes
@@ -54,11 +54,7 @@ _NOTES = {
     r"initializer": "data comes from `storage.workdirs`, `storage.models` or an `init` container",
     r"odTemplateOverrides|runtimePatches": "write `podPatch`",
     r"template\.metadata": "write it into `job.labels` or `job.annotations`",
-    r"suspend": "`gpuctl pause NAME` holds a job",
-    r"generateName": "--name names the job",
-    r"valueFrom|volume": "the language has no such volume or variable: use `podPatch`",
-    **DEVICES,
-    r"hostPort": "`resources.network.hostNetwork` takes the ports of a node",
+    **OF_TRAININGS,
     _PORTS: "pods of a training reach each other at every port",
 }
 
