@@ -39,7 +39,7 @@ DEEPSPEED_FLAGS = frozenset(
         *("--elastic_training", "--bind_cores_to_rank", "-q", "--quiet"),
     }
 )
-_TORCHRUN_FLAGS = frozenset(
+TORCHRUN_FLAGS = frozenset(
     {
         "--standalone",
         "-m",
@@ -238,7 +238,7 @@ def _processes(document: Document, model: Job, program: Program) -> Iterator[Dia
 def _launcher_words(program: Program) -> Sequence[Word]:
     """Return the options of a known launcher, which are before its script; for any other program, all words."""
     arguments: Sequence[Word] = program.arguments
-    flags = _TORCHRUN_FLAGS if program.name in _TORCHRUN else None
+    flags = TORCHRUN_FLAGS if program.name in _TORCHRUN else None
     flags = DEEPSPEED_FLAGS if program.name in DEEPSPEED else flags
     if _is_accelerate(program):
         flags, arguments = _ACCELERATE_FLAGS, _accelerate_arguments(program)

@@ -6,17 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpuctl.frontend.launcher_checks import TORCHRUN_FLAGS
 from gpuctl.importing.field_values import whole_number
 from gpuctl.language.training_document import DEFAULT_MASTER_PORT
 
 _MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
-_VALUED = """
-event_log_handler local_addr local_ranks_filter log_dir logs_specs master_addr master_port max_restarts monitor_interval
-nnodes node_rank nproc_per_node numa_binding r rdzv_backend rdzv_conf rdzv_endpoint rdzv_id redirects role
-signals_to_handle start_method t tee
-"""
-_VALUES = frozenset(_VALUED.split())
-_SHORT = frozenset({"r", "t"})
 _OURS = frozenset(
     ["nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port", "rdzv_endpoint", "rdzv_backend", "rdzv_id"]
 )
@@ -63,7 +57,7 @@ def set_by_gpuctl(words: Sequence[str | None], nodes: int, gpus: int) -> SetByGp
             break
         name, equals, value = word.lstrip("-").partition("=")
         name = name.replace("-", "_")
-        takes_next = not equals and name in _VALUES and (name in _SHORT or word.startswith("--"))
+        takes_next = not equals and f"--{name}" not in TORCHRUN_FLAGS
         if takes_next and at + 1 == len(words):
             # Its value is missing: torchrun reports it.
             return None
