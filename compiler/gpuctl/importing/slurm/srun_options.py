@@ -36,13 +36,12 @@ _SUPERFLUOUS = {
     "no-container-remap-root": "the container runs as its image's user, unless `security.user` names another",
 }
 _DROPPED = {
+    **DROPPED,
     "mpi": "no MPI library starts processes in a pod: use torchrun or another launcher",
     **dict.fromkeys(("bcast", "send-libs"), "the program is in the image or in `storage.workdirs`"),
     "accel-bind": "a launcher assigns the GPUs of a pod",
     **dict.fromkeys(("uenv", "view"), "the software comes from `environment.image`"),
     "cpu-bind": "CPUs are bound by the kubelet",
-    "gpu-bind": "a launcher assigns the GPUs of a pod",
-    **dict.fromkeys(("output", "error", "open-mode"), "the log is kept with the pods: `gpuctl logs`"),
     "nodelist": "a pod has no list of nodes",
     "time": "a step has no limit of its own: `job.max_runtime` is that of the job",
     "container-entrypoint": "`environment.args` in place of `command` starts the entrypoint of the image",
@@ -203,7 +202,7 @@ class SrunOptions:
             elif option.name in _SUPERFLUOUS:
                 self.ledger.mapped(option.line, option.text, None, _SUPERFLUOUS[option.name])
             else:
-                note = _DROPPED.get(option.name) or DROPPED.get(option.name, "it has no equal in a document")
+                note = _DROPPED.get(option.name, "it has no equal in a document")
                 self.ledger.dropped(option.line, option.text, note)
         values = {option.name: option.value for option in options}
         return SrunStep(
