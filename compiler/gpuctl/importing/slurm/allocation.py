@@ -66,23 +66,20 @@ class Allocation:
         self._cpus()
         self._memory()
 
-    def _option(self, name: str) -> SlurmOption | None:
-        return self.options.get(name)
-
     def _number(self, name: str) -> int | None:
-        option = self._option(name)
+        option = self.options.get(name)
         number = whole_number(option.value) if option is not None else None
         if option is not None and number is None:
             self.ledger.dropped(option.line, option.text, f"`{option.value}` is not a whole number")
         return number
 
     def _note(self, name: str, field: str | None, note: str | None = None) -> None:
-        option = self._option(name)
+        option = self.options.get(name)
         if option is not None:
             self.ledger.taken(option.line, option.text, field, note)
 
     def _set(self, field: str, value: object, name: str | None) -> None:
-        option = self._option(name) if name is not None else None
+        option = self.options.get(name) if name is not None else None
         self.draft.set(field, value, option.line if option is not None else None)
 
     def _nodes_and_tasks(self) -> None:
@@ -119,7 +116,7 @@ class Allocation:
                 "a launcher such as torchrun starts the processes of a node",
             )
         self.tasks = max(per_node or 1, 1)
-        if self._option("ntasks-per-node") is not None and per_node is not None:
+        if self.options.get("ntasks-per-node") is not None and per_node is not None:
             self._note("ntasks-per-node", None if self.tasks == 1 else "environment.command")
         if self.nodes > 1 or self.given.nodes:
             self._set(
@@ -147,7 +144,7 @@ class Allocation:
         return None, None
 
     def _nodes(self) -> int | None:
-        option = self._option("nodes")
+        option = self.options.get("nodes")
         if self.given.nodes is not None:
             self._note("nodes", "resources.nodes", "--nodes replaces it")
             return self.given.nodes
@@ -180,7 +177,7 @@ class Allocation:
         elif self._is_complete("--gpus-per-node"):
             gpus = self._gpus_of_body(body, first_line)
         if gpus is not None and gpus.model is not None:
-            option = self._option(name) if name is not None else None
+            option = self.options.get(name) if name is not None else None
             set_types(self.draft, [gpus.model], option.line if option is not None else None)
         if gpus is not None and gpus.profile is not None:
             self._set("resources.gpu-profile", gpus.profile, name)
@@ -193,7 +190,7 @@ class Allocation:
         """Return the option that names the GPUs of a node, and their number; others are added to the ledger."""
         found: tuple[str | None, Gpus | None] = (None, None)
         for name in ("gpus-per-node", "gres", "gpus-per-task", "gpus"):
-            option = self._option(name)
+            option = self.options.get(name)
             if option is None:
                 continue
             others: list[str] = []
@@ -238,9 +235,9 @@ class Allocation:
             text = body.split("\n")[line - first_line]
             self.ledger.changed(line, text, "resources.gpu", "no option names GPUs: the number is that of the script")
             return Gpus(number, None)
-        exclusive = self._option("exclusive")
+        exclusive = self.options.get("exclusive")
         needs = re.search(_NEEDS_GPUS, body)
-        nodes = [self._option(name) for name in ("constraint", "partition")]
+        nodes = [self.options.get(name) for name in ("constraint", "partition")]
         selects = next((item for item in nodes if item is not None and re.search(_GPU_NODES, item.value or "")), None)
         if needs is None and not any(item is not None and re.search("(?i)cpu", item.value or "") for item in nodes):
             needs = re.search(_OF_GPU_SOFTWARE, body)
@@ -293,7 +290,7 @@ class Allocation:
         name = names[0] if names else None
         for other in names[1:]:
             self._note(other, "resources.memory", f"`--{name}` names the memory")
-        option = self._option(name) if name is not None else None
+        option = self.options.get(name) if name is not None else None
         if self.given.memory is not None:
             if name is not None:
                 self._note(name, "resources.memory", "--memory replaces it")

@@ -14,7 +14,6 @@ from gpuctl.importing.slurm.body_syntax import BodyCommand, Statement
 from gpuctl.importing.slurm.command_rules import NO_STEP, SLURM_COMMANDS, STARTS_CONTAINER
 from gpuctl.importing.slurm.container_commands import MOUNTS, NO_CONTAINERS, unknown_mounts
 from gpuctl.importing.slurm.script_edits import ScriptEdits, VariableChange
-from gpuctl.importing.slurm.slurm_variables import lines_with
 from gpuctl.importing.slurm.text_places import single_quoted_parts
 
 NO_HOSTS = "pods have no list of hosts; the first is `MASTER_ADDR`"
@@ -218,17 +217,15 @@ class ScriptLines:
         :param result: the script, or the program, in the document.
         """
         lines = self.body.text.split("\n")
-        for number, found in lines_with(changes):
-            line = self.first_line + number
-            if line in self.removed or lines[number].lstrip().startswith("#"):
+        for change in sorted(changes, key=lambda change: change.line):
+            line = self.first_line + change.line
+            is_comment = lines[change.line].lstrip().startswith("#")
+            if line in self.removed or is_comment or (line, change.name) in self.body.renamed:
                 continue
-            for change in found:
-                if (line, change.name) in self.body.renamed:
-                    continue
-                if not change.new:
-                    self.remarks.lost(line, f"${change.name}", change.note)
-                elif change.new.strip("$") in result:
-                    self._changed(line, change.note)
+            if not change.new:
+                self.remarks.lost(line, f"${change.name}", change.note)
+            elif change.new.strip("$") in result:
+                self._changed(line, change.note)
 
 
 def _sets_arguments(command: BodyCommand) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from gpuctl.importing.field_values import whole_number
@@ -299,11 +299,3 @@ def values_in_pod(facts: SlurmFacts) -> dict[str, str]:
     """Return the variables of Slurm that have an equal in a pod, and its value as a shell writes it."""
     renamed, literal = _table(facts)
     return {**{name: f"${ours}" for name, ours in renamed.items()}, **literal}
-
-
-def lines_with(changes: list[VariableChange]) -> Iterator[tuple[int, list[VariableChange]]]:
-    """Yield the changes of each line."""
-    by_line: dict[int, list[VariableChange]] = {}
-    for change in changes:
-        by_line.setdefault(change.line, []).append(change)
-    yield from sorted(by_line.items())

@@ -171,10 +171,8 @@ class _Divider:
 
     def _has_waited(self) -> bool:
         """Return True if the script has waited for steps."""
-        return any(item.single is not None and item.single.name == "wait" for item in map(self._statement, self.ends))
-
-    def _statement(self, index: int) -> Statement:
-        return self.statements[index]
+        ends = (self.statements[index].single for index in self.ends)
+        return any(command is not None and command.name == "wait" for command in ends)
 
     def _is_common(self, command: BodyCommand) -> bool:
         if not self.shape.hosts.isdisjoint(assigned_names(command)):
