@@ -147,7 +147,8 @@ def test_programs_of_one_name_have_different_roles() -> None:
 
 def test_a_document_in_a_step_stays_with_it() -> None:
     body = "srun -N1 a &\nsrun -N2 python - <<EOF &\nprint(1)\nEOF\nwait\n"
-    assert roles(body)[1] == ("main", 2, ["bash", "-c", "python - <<EOF\nprint(1)\nEOF\n"])
+    script = ["bash", "-c", "python - <<EOF\nprint(1)\nEOF\n"]
+    assert roles(body) == [("a", 1, ["a"]), ("main", 2, script)]
 
 
 def test_a_monitor_beside_a_step_on_all_nodes_is_no_role() -> None:

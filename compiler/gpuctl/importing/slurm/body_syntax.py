@@ -188,7 +188,9 @@ class _Parser:
         pending: Statement | None = None
         in_test = False
         for text, word in self._tokens():
-            if pending is not None:
+            # The here-documents of a command begin behind its line.
+            is_before_documents = word is None and text == "\n" and self.lexer.documents
+            if pending is not None and not is_before_documents:
                 yield pending._replace(end=max(pending.end, self.lexer.documents_end))
                 pending = None
             if self.start is None and (word is not None or text == "("):
@@ -212,7 +214,7 @@ class _Parser:
                 end = max(self.end, self.lexer.redirection_end)
                 pending = Statement(self.start, end, end, tuple(self.commands), text == "&")
             self.start, self.commands, self.list_start = None, [], 0
-            if not (text == "\n" and self.lexer.documents) and pending is not None:
+            if not self.lexer.documents and pending is not None:
                 yield pending
                 pending = None
         if self.closers or in_test:
