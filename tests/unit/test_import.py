@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -16,10 +18,27 @@ SCRIPT = "#!/bin/bash\n#SBATCH --job-name=a\n#SBATCH --mem=4G\npython a.py\n"
 IMAGE = ("--image", "registry.example.com/a:1")
 
 
-@pytest.fixture(autouse=True)
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+class Answer(NamedTuple):
+    """The answer of a command."""
+
+    code: int
+    out: str
+    err: str
+
+
+Import = Callable[..., Answer]
+
+
+@pytest.fixture
+def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Import:
+    """Return the function that imports a text as a file of this name."""
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+
+    def call(text: str | bytes, *options: str, name: str = "a.sh") -> Answer:
+        Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
+        return Answer(run(["import", name, *options]), *capfd.readouterr())
+
+    return call
 
 
 @pytest.mark.parametrize(
@@ -95,85 +114,50 @@ def test_standard_input_is_imported(monkeypatch: pytest.MonkeyPatch, capfd: pyte
     assert "command: [python, a.py]  # line 4\n" in capfd.readouterr().out
 
 
-def test_values_of_the_command_line_replace_those_of_the_script(
-    directory: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    (directory / "a.sh").write_text(SCRIPT)
-    values = [
-        "--name",
-        "b",
-        "--memory",
-        "8Gi",
-        "--cpu",
-        "2",
-        "--nodes",
-        "2",
-        "--gpus-per-node",
-        "4",
-        "--pool",
-        "p",
-        "--workdir",
-        "/w",
-    ]
-    assert run(["import", "a.sh", *IMAGE, *values]) == 0
-    out, err = capfd.readouterr()
-    for line in ("name: b", "memory: 8Gi", "cpu: 2", "nodes: 2", "gpu: 4", "pool: p", "workdir: /w"):
-        assert f"  {line}\n" in out
-    assert "changed: a.sh:3: `--mem=4G`: --memory replaces it\n" in err
+def test_values_of_the_command_line_replace_those_of_the_script(imported: Import) -> None:
+    values = {"name": "b", "memory": "8Gi", "cpu": 2, "nodes": 2, "gpus-per-node": 4, "pool": "p", "workdir": "/w"}
+    found = imported(SCRIPT, *IMAGE, *(f"--{option}={value}" for option, value in values.items()))
+    assert found.code == 0
+    for option, value in values.items():
+        assert f"  {option.replace('gpus-per-node', 'gpu')}: {value}\n" in found.out
+    assert "changed: a.sh:3: `--mem=4G`: --memory replaces it\n" in found.err
 
 
-def test_a_dropped_line_fails_unless_it_is_accepted(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (directory / "a.sh").write_text(SCRIPT + "module load x\n")
-    assert run(["import", "a.sh", *IMAGE]) == 1
-    out, err = capfd.readouterr()
-    assert "# Dropped, line 5: module load x: the software comes from `environment.image`\n" in out
-    assert err.endswith("`-o json` lists all; `--allow-dropped` accepts what is dropped\n")
-    assert run(["import", "a.sh", *IMAGE, "--allow-dropped"]) == 0
+def test_a_dropped_line_fails_unless_it_is_accepted(imported: Import) -> None:
+    found = imported(SCRIPT + "module load x\n", *IMAGE)
+    assert found.code == 1
+    assert "# Dropped, line 5: module load x: the software comes from `environment.image`\n" in found.out
+    assert found.err.endswith("`-o json` lists all; `--allow-dropped` accepts what is dropped\n")
+    assert imported(SCRIPT + "module load x\n", *IMAGE, "--allow-dropped").code == 0
 
 
-def test_several_files_become_one_stream(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    for name in ("a", "b"):
-        (directory / f"{name}.sh").write_text(SCRIPT.replace("job-name=a", f"job-name={name}"))
-    assert run(["import", "a.sh", "b.sh", *IMAGE]) == 0
-    first, second = capfd.readouterr().out.split("---\n")
+def test_several_files_become_one_stream(imported: Import) -> None:
+    imported(SCRIPT.replace("job-name=a", "job-name=b"), *IMAGE, name="b.sh")
+    first, second = imported(SCRIPT, "b.sh", *IMAGE).out.split("---\n")
     assert ("  name: a  # line 2\n" in first, "  name: b  # line 2\n" in second) == (True, True)
 
 
-def test_the_printed_document_is_valid(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (directory / "a.sh").write_text(SCRIPT)
-    run(["import", "a.sh", *IMAGE])
-    (directory / "a.yaml").write_text(capfd.readouterr().out)
+def test_the_printed_document_is_valid(imported: Import) -> None:
+    Path("a.yaml").write_text(imported(SCRIPT, *IMAGE).out)
     assert run(["validate", "a.yaml", "--strict"]) == 0
     assert run(["fmt", "--check", "a.yaml"]) == 0
 
 
-def test_an_invalid_value_prints_no_document(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (directory / "a.sh").write_text(SCRIPT)
-    assert run(["import", "a.sh", "--image", "Not An Image"]) == 1
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert "error[GPU" in err
+def test_an_invalid_value_prints_no_document(imported: Import) -> None:
+    found = imported(SCRIPT, "--image", "Not An Image")
+    assert (found.code, found.out) == (1, "")
+    assert "error[GPU" in found.err
 
 
-def test_a_value_that_is_missing_is_an_error(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (directory / "a.sh").write_text(SCRIPT)
-    assert run(["import", "a.sh"]) == 1
-    assert "error: a.sh:1: no line names a container image: add `--image REF`\n" in capfd.readouterr().err
-
-
-def test_missing_values_are_asked_for_on_a_terminal(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    script = SCRIPT.replace("--mem=4G", "--exclusive --partition=a100")
-    (directory / "a.sh").write_text(script)
+def test_missing_values_are_asked_for_on_a_terminal(imported: Import, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     answers = {
         "GPUs of each node": 8,
         "Memory of each node": "1Ti",
         "Image": "registry.example.com/a:1",
         "Pool": "train",
+        "CPU cores of each node": "96",
     }
-    answers["CPU cores of each node"] = "96"
 
     def answer(text: str, **_: object) -> object:
         asked.append(text)
@@ -181,15 +165,16 @@ def test_missing_values_are_asked_for_on_a_terminal(
 
     monkeypatch.setattr("click.prompt", answer)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    assert run(["import", "a.sh"]) == 0
+    found = imported(SCRIPT.replace("--mem=4G", "--exclusive --partition=a100"))
+    assert found.code == 0
     assert sorted(asked) == sorted(answers)
-    out = capfd.readouterr().out
-    assert ("  gpu: 8\n" in out, "  pool: train  # line 3\n" in out) == (True, True)
+    assert ("  gpu: 8\n" in found.out, "  pool: train  # line 3\n" in found.out) == (True, True)
 
 
-def test_a_partition_needs_a_pool(capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["import", "a.sh", "--partition", "a100"]) == 2
-    assert "`a100` is not PARTITION=POOL" in capfd.readouterr().err
+def test_a_partition_needs_a_pool(imported: Import) -> None:
+    found = imported(SCRIPT, "--partition", "a100")
+    assert found.code == 2
+    assert "`a100` is not PARTITION=POOL" in found.err
 
 
 HOSTILE = {
@@ -220,138 +205,133 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", sorted(HOSTILE))
-def test_hostile_inputs_are_refused_without_a_traceback(
-    name: str, directory: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    (directory / "a.sh").write_bytes(HOSTILE[name])
-    assert run(["import", "a.sh"]) == 1
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert "Traceback" not in err
-    assert "\x1b" not in err
-    assert "error" in err
-    assert run(["import", "a.sh", "-o", "json"]) == 1
-    json.loads(capfd.readouterr().out)
+def test_hostile_inputs_are_refused_without_a_traceback(name: str, imported: Import) -> None:
+    found = imported(HOSTILE[name])
+    assert (found.code, found.out) == (1, "")
+    assert "Traceback" not in found.err
+    assert "\x1b" not in found.err
+    assert "error" in found.err
+    found = imported(HOSTILE[name], "-o", "json")
+    assert found.code == 1
+    json.loads(found.out)
 
 
-def test_credentials_are_masked_in_the_ledger(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_credentials_are_masked_in_the_ledger(imported: Import) -> None:
     token = "hf_" + "abcdefghij" * 4
-    (directory / "a.sh").write_text(SCRIPT.replace("python a.py", f"export HF_TOKEN={token}\npython a.py"))
-    run(["import", "a.sh", *IMAGE, "-o", "json"])
-    ledger = json.dumps(json.loads(capfd.readouterr().out)["ledger"])
-    assert token not in ledger
+    found = imported(SCRIPT.replace("python a.py", f"export HF_TOKEN={token}\npython a.py"), *IMAGE, "-o", "json")
+    assert token not in json.dumps(json.loads(found.out)["ledger"])
 
 
-def test_variables_in_variables_do_not_make_gigabytes(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_variables_in_variables_do_not_make_gigabytes(imported: Import) -> None:
     doubled = "A0=0123456789abcdef\n" + "".join(f"A{n}=$A{n - 1}$A{n - 1}\n" for n in range(1, 11))
-    (directory / "a.sh").write_text(SCRIPT.replace("python a.py\n", f"{doubled}python a.py {'$A10' * 2000}\n"))
-    assert run(["import", "a.sh", *IMAGE]) == 0
-    assert len(capfd.readouterr().out) < 20_000
+    found = imported(SCRIPT.replace("python a.py\n", f"{doubled}python a.py {'$A10' * 2000}\n"), *IMAGE)
+    assert found.code == 0
+    assert len(found.out) < 20_000
 
 
-def test_values_that_are_not_in_the_file_are_dropped(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (directory / "a.yaml").write_text("name: a\nsecrets:\n  TOKEN: null\nrun: python a.py\n")
-    assert run(["import", "a.yaml", *IMAGE]) == 1
-    assert "dropped: a.yaml:3: `secrets.TOKEN`" in capfd.readouterr().err
-    (directory / "b.yaml").write_text("type: task\nname: a\nenv: ['B=${{ secrets.x }}']\ncommands: [python a.py]\n")
-    assert run(["import", "b.yaml", *IMAGE]) == 1
-    assert "dropped: b.yaml:3: `env[0]: 'B=${{ secrets.x }}'`" in capfd.readouterr().err
+def _script(program: str) -> str:
+    return SCRIPT.replace("python a.py", program)
 
 
-def test_other_interpreters_evaluate_the_body(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    script = SCRIPT.replace("/bin/bash", "/usr/bin/perl").replace("python a.py", "print $ENV{SLURM_JOB_ID};")
-    (directory / "a.sh").write_text(script)
-    assert run(["import", "a.sh", *IMAGE]) == 1
-    found = capfd.readouterr()
+REFUSED = {
+    "missing value": ("a.sh", SCRIPT, "error: a.sh:1: no line names a container image: add `--image REF`\n"),
+    "NUL": ("a.sh", SCRIPT + "echo a\0b\n", "error: a.sh:5:7: the line has a NUL character"),
+    "placeholder in a list on one line": (
+        "a.yml",
+        "type: task\ncommands: [cd a, make, make install,\n  python <file name>]\n",
+        "a.yml:3:1: `<file name>` is a placeholder",
+    ),
+    "chart": (
+        "a.yml",
+        "{{- if .Values.enabled }}\napiVersion: apps/v1\nkind: Deployment\n{{- end }}\n",
+        "a.yml:1:1: the file is a template",
+    ),
+    "value of a chart": (
+        "a.yml",
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {{ .Release.Name }}\n",
+        "a.yml:4:1: the file is a template",
+    ),
+    "template of Jinja": (
+        "a.yml",
+        "name: a\nenvs:\n  {% for key in keys %}\n  {{ key }}: x\n  {% endfor %}\nrun: python a.py\n",
+        "a.yml:3:1: the file is a template",
+    ),
+    "secret of dstack": (
+        "a.yml",
+        "type: task\nname: a\nenv: ['B=${{ secrets.x }}']\ncommands: [python a.py]\n",
+        "dropped: a.yml:3: `env[0]: 'B=${{ secrets.x }}'`",
+    ),
+    "part of a list": (
+        "a.sh",
+        _script("conda activate x && python a.py"),
+        "a.sh:4: `conda activate x && python a.py`: `conda activate x`: the software comes from `environment.image`",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", sorted(REFUSED))
+def test_errors_and_dropped_values_have_their_line(case: str, imported: Import) -> None:
+    name, text, expected = REFUSED[case]
+    found = imported(text, *(IMAGE if case != "missing value" else ()), name=name)
+    assert found.code == 1
+    assert expected in found.err
+
+
+def test_other_interpreters_evaluate_the_body(imported: Import) -> None:
+    found = imported(_script("print $ENV{SLURM_JOB_ID};").replace("/bin/bash", "/usr/bin/perl"), *IMAGE)
+    assert found.code == 1
     assert "perl, -e," in found.out.replace("\n    - ", ", ")
     assert "dropped: a.sh:4: `SLURM_JOB_ID`" in found.err
 
 
-def test_a_manifest_without_workers_has_one_node(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def _pytorch_job(replicas: str) -> str:
+    return f"kind: PyTorchJob\nmetadata: {{name: a}}\nspec: {{pytorchReplicaSpecs: {replicas}}}\n"
+
+
+def test_a_manifest_without_workers_has_one_node(imported: Import) -> None:
     containers = "template: {spec: {containers: [{name: pytorch, image: 'a:1'}]}}"
     replicas = f"{{Master: {{replicas: 1, {containers}}}, Worker: {{replicas: 0, {containers}}}}}"
-    text = f"kind: PyTorchJob\nmetadata: {{name: a}}\nspec: {{pytorchReplicaSpecs: {replicas}}}\n"
-    (directory / "a.yaml").write_text(text)
-    run(["import", "a.yaml"])
-    found = capfd.readouterr()
+    found = imported(_pytorch_job(replicas))
     assert "kind: training" in found.out
     assert "nodes:" not in found.out
 
 
-def test_the_program_of_a_pytorchjob_is_the_container_of_that_name(
-    directory: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_program_of_a_pytorchjob_is_the_container_of_that_name(imported: Import) -> None:
     containers = "[{name: logs, image: 'b:1'}, {name: pytorch, image: 'a:1'}]"
-    replicas = f"{{Master: {{template: {{spec: {{containers: {containers}}}}}}}}}"
-    (directory / "a.yaml").write_text(
-        f"kind: PyTorchJob\nmetadata: {{name: a}}\nspec: {{pytorchReplicaSpecs: {replicas}}}\n"
-    )
-    run(["import", "a.yaml"])
-    found = capfd.readouterr().out
-    assert "  image: a:1" in found
-    assert "sidecars: [{name: logs, image: b:1}]" in found.replace('"', "")
+    found = imported(_pytorch_job(f"{{Master: {{template: {{spec: {{containers: {containers}}}}}}}}}"))
+    assert "  image: a:1" in found.out
+    assert "sidecars: [{name: logs, image: b:1}]" in found.out.replace('"', "")
 
 
-def test_a_nul_character_is_named_with_its_line(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    Path("a.sbatch").write_text(SCRIPT + "echo a\0b\n")
-    assert run(["import", "a.sbatch", *IMAGE]) == 1
-    assert "error: a.sbatch:5:7: the line has a NUL character" in capfd.readouterr().err
+def test_mounts_on_several_lines_are_read(imported: Import) -> None:
+    mounts = 'srun --container-mounts "/data:/data,\n  /models:/models,\n $RUN\n/x:/y" python a.py'
+    found = imported(_script(mounts), *IMAGE)
+    assert "`$RUN /x:/y` is not an absolute path that is known" in found.out
+    assert "workdirs: [{path: /data}, {path: /models}]" in found.out
 
 
-def test_mounts_on_several_lines_are_read(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    mounts = 'srun --container-mounts "/data:/data,\n  /models:/models,\n $RUN\n/x:/y" python'
-    Path("a.sbatch").write_text(SCRIPT.replace("python", mounts))
-    assert run(["import", "a.sbatch", *IMAGE]) == 1
-    document = capfd.readouterr().out
-    assert "`$RUN /x:/y` is not an absolute path that is known" in document
-    assert "workdirs: [{path: /data}, {path: /models}]" in document
+def test_line_breaks_in_a_note_stay_in_its_comment(imported: Import) -> None:
+    found = imported(_script('srun -n "$((A +\nB))" python a.py'), *IMAGE)
+    assert "$((A +\\nB)" in found.out.split("\n")[1]
 
 
-def test_line_breaks_in_a_note_stay_in_its_comment(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    Path("a.sbatch").write_text(SCRIPT.replace("python", 'srun -n "$((A +\nB))" python'))
-    assert run(["import", "a.sbatch", *IMAGE]) == 1
-    assert "$((A +\\nB)" in capfd.readouterr().out.split("\n")[1]
-
-
-def test_names_with_other_letters_are_no_variables(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    Path("a.sbatch").write_text(SCRIPT.replace("python", "export NAME\u00e9=1\npython"), encoding="utf-8")
-    assert run(["import", "a.sbatch", *IMAGE]) == 0
-    assert "env:" not in capfd.readouterr().out
+def test_names_with_other_letters_are_no_variables(imported: Import) -> None:
+    found = imported(_script("export NAME\u00e9=1\npython a.py"), *IMAGE)
+    assert found.code == 0
+    assert "env:" not in found.out
 
 
 @pytest.mark.parametrize(("name", "text"), [("a.sbatch", SCRIPT), ("submit.sh", "arena submit pytorch --name=a x\n")])
-def test_the_platform_is_read_once(directory: Path, capfd: pytest.CaptureFixture[str], name: str, text: str) -> None:
-    Path(name).write_text(text)
+def test_the_platform_is_read_once(imported: Import, name: str, text: str) -> None:
     reader, writer = os.pipe()
     os.write(writer, b"kind: platform\nversion: v0.1\nimage: {registries: [other.example.com]}\n")
     os.close(writer)
     try:
-        assert run(["import", name, *IMAGE, "--platform", f"/dev/fd/{reader}"]) == 1
+        found = imported(text, *IMAGE, "--platform", f"/dev/fd/{reader}", name=name)
     finally:
         os.close(reader)
-    assert "other.example.com" in capfd.readouterr().err
-
-
-def test_a_placeholder_in_a_list_on_one_line_is_found(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    Path("a.dstack.yml").write_text("type: task\ncommands: [cd a, make, make install,\n  python <file name>]\n")
-    assert run(["import", "a.dstack.yml", *IMAGE]) == 1
-    assert "a.dstack.yml:3:1: `<file name>` is a placeholder" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("{{- if .Values.enabled }}\napiVersion: apps/v1\nkind: Deployment\n{{- end }}\n", 1),
-        ("apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {{ .Release.Name }}\n", 4),
-        ("name: a\nenvs:\n  {% for key in keys %}\n  {{ key }}: x\n  {% endfor %}\nrun: python a.py\n", 3),
-    ],
-)
-def test_a_template_has_to_be_rendered(
-    directory: Path, capfd: pytest.CaptureFixture[str], text: str, line: int
-) -> None:
-    Path("a.yaml").write_text(text)
-    assert run(["import", "a.yaml"]) == 1
-    assert f"a.yaml:{line}:1: the file is a template" in capfd.readouterr().err
+    assert found.code == 1
+    assert "other.example.com" in found.err
 
 
 LONG = "a" * 58
@@ -378,47 +358,30 @@ spec:
         ("type: task\nname: NAME\nimage: r.example.com/a:1\nnodes: 2\ncommands: [python a.py]\n", 61),
     ],
 )
-def test_names_that_are_too_long_are_shortened(
-    text: str, longest: int, directory: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_names_that_are_too_long_are_shortened(text: str, longest: int, imported: Import) -> None:
     name = f"{LONG}-bcde"
-    (directory / "a.yaml").write_text(text.replace("NAME", name))
-    run(["import", "a.yaml"])
-    out, err = capfd.readouterr()
+    found = imported(text.replace("NAME", name), name="a.yaml")
     shorter = name[:longest].rstrip("-")
-    assert f"  name: {shorter}  # line" in out
-    assert f"the name is `{shorter}`: a longer one is not valid here\n" in err
+    assert f"  name: {shorter}  # line" in found.out
+    assert f"the name is `{shorter}`: a longer one is not valid here\n" in found.err
     # Other fields, such as selectors of pods, have the name of the document.
-    assert (name in out) is False
+    assert (name in found.out) is False
 
 
-def test_a_name_of_the_command_line_is_not_shortened(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (directory / "a.yaml").write_text(DEPLOYMENT.replace("NAME", "a"))
-    assert run(["import", "a.yaml", "--name", f"{LONG}-bcde"]) == 1
-    assert "error[GPU217]" in capfd.readouterr().err
+def test_a_name_of_the_command_line_is_not_shortened(imported: Import) -> None:
+    found = imported(DEPLOYMENT.replace("NAME", "a"), "--name", f"{LONG}-bcde", name="a.yaml")
+    assert found.code == 1
+    assert "error[GPU217]" in found.err
 
 
-def test_ledger_names_the_part_of_a_line_that_is_dropped(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (directory / "a.sh").write_text(SCRIPT.replace("python a.py", "conda activate x && python a.py"))
-    run(["import", "a.sh", *IMAGE])
-    expected = "`conda activate x && python a.py`: `conda activate x`: the software comes from `environment.image`"
-    assert f"dropped: a.sh:4: {expected}" in capfd.readouterr().err
-
-
-def test_gpu_option_of_podman_hpc_is_the_gpus_of_the_pod(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_gpu_option_of_podman_hpc_is_the_gpus_of_the_pod(imported: Import) -> None:
     program = "podman-hpc run --rm --gpu registry.example.com/a:1 python a.py"
-    (directory / "a.sh").write_text(SCRIPT.replace("python a.py", program))
-    run(["import", "a.sh", "--gpus-per-node", "1", "--cpu", "4"])
-    found = capfd.readouterr()
+    found = imported(_script(program), "--gpus-per-node", "1", "--cpu", "4")
     assert "dropped" not in found.err.replace("0 dropped", "")
     assert "command: [python, a.py]" in found.out
 
 
 @pytest.mark.parametrize(("options", "length"), [("", 63), ("#SBATCH --array=0-99\n", 60), ("#SBATCH --nodes=2\n", 40)])
-def test_name_of_slurm_is_as_long_as_a_job_can_have(
-    directory: Path, capfd: pytest.CaptureFixture[str], options: str, length: int
-) -> None:
+def test_name_of_slurm_is_as_long_as_a_job_can_have(imported: Import, options: str, length: int) -> None:
     script = SCRIPT.replace("--job-name=a\n", f"--job-name={'a' * 70}\n{options}")
-    (directory / "a.sh").write_text(script)
-    run(["import", "a.sh", *IMAGE, "--cpu", "4"])
-    assert f"name: {'a' * length}  #" in capfd.readouterr().out
+    assert f"name: {'a' * length}  #" in imported(script, *IMAGE, "--cpu", "4").out

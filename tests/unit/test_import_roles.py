@@ -56,17 +56,46 @@ def test_steps_whose_nodes_are_not_known_are_dropped_with_the_reason(body: str, 
     assert [note for note in notes if reason in note], notes
 
 
-def test_steps_on_numbers_of_nodes_are_roles() -> None:
-    body = "srun -N1 -n1 python a.py &\nsrun -N2 -n2 python b.py --x 1 > b.log 2>&1 &\nwait\n"
-    script = ["bash", "-c", "python b.py --x 1 > b.log 2>&1\n"]
-    assert roles(body) == [("a", 1, ["python", "a.py"]), ("b", 2, script)]
+ROLES: dict[str, tuple[str, list[tuple[str, int, list[str]]], list[str] | None]] = {
+    "numbers of nodes": (
+        "srun -N1 -n1 python a.py &\nsrun -N2 -n2 python b.py --x 1 > b.log 2>&1 &\nwait\n",
+        [("a", 1, ["python", "a.py"]), ("b", 2, ["bash", "-c", "python b.py --x 1 > b.log 2>&1\n"])],
+        None,
+    ),
+    "pipelines in the background": (
+        "srun -N1 python a.py 2>&1 | tee a.log &\nsrun -N2 b &\nwait\n",
+        [("a", 1, ["bash", "-c", "python a.py 2>&1 | tee a.log\n"]), ("b", 2, ["b"])],
+        None,
+    ),
+    "relative nodes": (
+        "srun -r1 -N2 python b.py &\nsrun -r0 -N1 python a.py\n",
+        [("a", 1, ["python", "a.py"]), ("b", 2, ["python", "b.py"])],
+        ["a"],
+    ),
+    "program of the script on the first node": (
+        f"{HOSTS}for h in ${{hosts[@]:1}}; do srun -N1 -w $h python w.py --to ${{hosts[0]}} & done\npython main.py\n",
+        [("main", 1, ["python", "main.py"]), ("w", 2, ["python", "w.py", "--to", "$(GPUCTL_MAIN_ADDR)"])],
+        ["main"],
+    ),
+    "number of a loop": (
+        f"{HOSTS}srun -w ${{hosts[0]}} a &\nfor i in {{1..2}}; do srun -N1 -w ${{hosts[$i]}} b --id $i & done\nwait\n",
+        [("a", 1, ["a"]), ("b", 2, ["bash", "-c", "b --id $((NODE_RANK + 1))\n"])],
+        None,
+    ),
+    "document in a step": (
+        "srun -N1 a &\nsrun -N2 python - <<EOF &\nprint(1)\nEOF\nwait\n",
+        [("a", 1, ["a"]), ("main", 2, ["bash", "-c", "python - <<EOF\nprint(1)\nEOF\n"])],
+        None,
+    ),
+}
 
 
-def test_pipelines_in_the_background_are_steps() -> None:
-    found = roles("srun -N1 python a.py 2>&1 | tee a.log &\nsrun -N2 python b.py 2>&1 | tee b.log &\nwait\n")
-    script = "python a.py 2>&1 | tee a.log\n"
-    assert found[0] == ("a", 1, ["bash", "-c", script])
-    assert found[1][:2] == ("b", 2)
+@pytest.mark.parametrize("case", sorted(ROLES))
+def test_steps_on_groups_of_nodes_are_roles(case: str) -> None:
+    body, expected, primary = ROLES[case]
+    assert roles(body) == expected
+    draft = imported(body).drafts[0]
+    assert (draft.get("primary"), draft.get("resources.nodes")) == (primary, None)
 
 
 def test_the_status_of_a_step_is_that_of_its_role() -> None:
@@ -120,35 +149,9 @@ def test_steps_that_choose_their_gpus_are_exact() -> None:
     assert all(entry.outcome is Outcome.MAPPED for entry in imported("".join(steps) + "wait\n").entries)
 
 
-def test_relative_nodes_are_roles() -> None:
-    body = "srun -r1 -N2 python b.py &\nsrun -r0 -N1 python a.py\n"
-    assert roles(body) == [("a", 1, ["python", "a.py"]), ("b", 2, ["python", "b.py"])]
-    assert imported(body).drafts[0].get("primary") == ["a"]
-
-
-def test_the_first_node_runs_the_program_of_the_script() -> None:
-    body = f"{HOSTS}for h in ${{hosts[@]:1}}; do srun -N1 -w $h python w.py --to ${{hosts[0]}} & done\npython main.py\n"
-    address = "$(GPUCTL_MAIN_ADDR)"
-    assert roles(body) == [("main", 1, ["python", "main.py"]), ("w", 2, ["python", "w.py", "--to", address])]
-    assert imported(body).drafts[0].get("primary") == ["main"]
-
-
-def test_the_number_of_a_loop_is_the_rank_of_the_node() -> None:
-    body = (
-        f"{HOSTS}srun -w ${{hosts[0]}} a &\nfor i in {{1..2}}; do srun -N1 -w ${{hosts[$i]}} b --id $i & done\nwait\n"
-    )
-    assert roles(body)[1] == ("b", 2, ["bash", "-c", "b --id $((NODE_RANK + 1))\n"])
-
-
 def test_programs_of_one_name_have_different_roles() -> None:
     names = [name for name, _, _ in roles("srun -N1 x &\nsrun -N1 x &\nsrun -N1 x &\nwait\n")]
     assert names == ["x", "x-2", "x-3"]
-
-
-def test_a_document_in_a_step_stays_with_it() -> None:
-    body = "srun -N1 a &\nsrun -N2 python - <<EOF &\nprint(1)\nEOF\nwait\n"
-    script = ["bash", "-c", "python - <<EOF\nprint(1)\nEOF\n"]
-    assert roles(body) == [("a", 1, ["a"]), ("main", 2, script)]
 
 
 def test_a_monitor_beside_a_step_on_all_nodes_is_no_role() -> None:
@@ -157,10 +160,6 @@ def test_a_monitor_beside_a_step_on_all_nodes_is_no_role() -> None:
     assert found.drafts[0].get("environment.command") == ["bash", "-c", script]
     assert found.drafts[0].get("resources.nodes") == 3
     assert all(entry.outcome is not Outcome.DROPPED for entry in found.entries)
-
-
-def test_the_job_has_no_number_of_nodes_beside_roles() -> None:
-    assert imported("srun -N1 a &\nsrun -N2 b &\nwait\n").drafts[0].get("resources.nodes") is None
 
 
 def test_an_array_of_jobs_with_roles_is_dropped() -> None:
