@@ -261,6 +261,26 @@ REFUSED = {
         "type: task\nname: a\nenv: ['B=${{ secrets.x }}']\ncommands: [python a.py]\n",
         "dropped: a.yml:3: `env[0]: 'B=${{ secrets.x }}'`",
     ),
+    "part of a line": (
+        "a.sh",
+        _script("source activate x; python a.py"),
+        "a.sh:4: `source activate x; python a.py`: `source activate x`: the software comes from `environment.image`",
+    ),
+    "directory on the line of a program": (
+        "a.sh",
+        _script("cd $SLURM_SUBMIT_DIR; python a.py"),
+        "a.sh:4: `cd $SLURM_SUBMIT_DIR; python a.py`: `cd $SLURM_SUBMIT_DIR`: write the directory into",
+    ),
+    "variable behind a removed part": (
+        "a.sh",
+        _script("source activate x; python a.py $SLURM_TMPDIR"),
+        "a.sh:4: `$SLURM_TMPDIR`: it has no equal: mount scratch space",
+    ),
+    "parts that are all removed": (
+        "a.sh",
+        _script("module load x; module load y\npython a.py"),
+        "a.sh:4: `module load x; module load y`: the software comes from `environment.image`",
+    ),
     "part of a list": (
         "a.sh",
         _script("conda activate x && python a.py"),

@@ -74,15 +74,6 @@ class BodyCommand(NamedTuple):
         """
         return re.search(r"[^|]\|&?[ \t\n\\]*\Z", text[max(self.start - _LONGEST_GAP, 0) : self.start]) is not None
 
-    def part_of_line(self, text: str) -> str:
-        """Return the command if another one is before or behind it on its lines; "" if it is alone.
-
-        :param text: the script.
-        """
-        before = text[text.rfind("\n", 0, self.start) + 1 : self.start]
-        behind = text[self.end :].split("\n", 1)[0].split(" #", 1)[0]
-        return text[self.start : self.end] if (before + behind).strip("; \t") else ""
-
     @property
     def start(self) -> int:
         """The offset of the first word."""
@@ -150,6 +141,13 @@ def statements_of_body(text: str, first_line: int) -> list[Statement]:
         raise Unreadable(first_line + text.count("\n", 0, place.start()), message, "write its value")
     message = "the script has a quotation mark, bracket or construct that is not closed"
     raise Unreadable(first_line, message, "`bash -n FILE` names the place")
+
+
+def part_of_line(text: str, start: int, end: int) -> str:
+    """Return a part of a script if another command is before or behind it on its lines; "" if it is alone."""
+    before = text[text.rfind("\n", 0, start) + 1 : start]
+    behind = text[end:].split("\n", 1)[0].split(" #", 1)[0]
+    return text[start:end] if (before + behind).strip("; \t") else ""
 
 
 def functions_that_run_arguments(text: str, statements: Sequence[Statement]) -> frozenset[str]:

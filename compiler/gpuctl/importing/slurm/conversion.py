@@ -176,7 +176,7 @@ def _body(
             hint += "; `job.after` of the later document names the earlier one"
         raise Unreadable(batch.part_line, message, f"{reason}: {hint}" if reason else hint)
     if undivided is not None:
-        script.facts = script.body.facts = body._replace(undivided=undivided)
+        script.body.facts = body._replace(undivided=undivided)
         script.convert().write(ledger)
     _refuse_empty(batch, draft, ledger)
 

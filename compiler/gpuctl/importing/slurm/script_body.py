@@ -9,12 +9,7 @@ from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.frontend.shell import is_shell_only
 from gpuctl.importing.draft import COMMAND, Draft
 from gpuctl.importing.line_ledger import Outcome
-from gpuctl.importing.slurm.body_facts import (
-    BodyFacts,
-    BodyState,
-    defaults_of,
-    variable_of_pods,
-)
+from gpuctl.importing.slurm.body_facts import BodyFacts, BodyState, defaults_of, variable_of_pods
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_steps import convert_step
 from gpuctl.importing.slurm.body_syntax import (
@@ -22,6 +17,7 @@ from gpuctl.importing.slurm.body_syntax import (
     BodyWord,
     Statement,
     functions_that_run_arguments,
+    part_of_line,
     program_of,
     statements_of_body,
 )
@@ -84,8 +80,6 @@ class ScriptBody:
         self.text = replaced.text
         self.uses = VariableUses(self.text)
         self.replaced = replaced
-        self.facts = facts
-        self.draft = draft
         self.remarks = self.body.remarks
         self.srun = srun
         self.sourced: set[str] = set()
@@ -103,6 +97,9 @@ class ScriptBody:
         self.has_steps = any(command.name == "srun" for item in self.statements for command in item.commands)
         """True if Slurm starts programs, to which it gives a list of their GPUs."""
         self.host_files = find_host_files(self.text, self.statements, replaced.hosts)
+        stay = (item for item in self.statements if reason_to_leave_out(item) is None)
+        self.staying = {line for item in stay for line in self._lines(item)}
+        """Lines of statements that are not left out."""
 
     def convert(self) -> BodyRemarks:
         """Set the command, the variables and the directory of the document. Return what there is to note."""
@@ -115,8 +112,7 @@ class ScriptBody:
                 self.body.only_steps_in_background = False
         for index, statement in enumerate(self.statements):
             if index in self.host_files.writers | self.host_files.about:
-                self.body.edits.remove(statement.start, statement.end)
-                self.removed.update(self._lines(statement))
+                self._remove(statement)
             else:
                 self._statement(statement)
         self.body.note_commands_of_nodes()
@@ -127,7 +123,7 @@ class ScriptBody:
         left.note_uses(self.replaced.hosts, result)
         left.note_replacements(self.replaced.changes, self.text if words is None else result)
         if words is not None:
-            self.draft.set(self._field, words, self._lines(self.kept[0]))
+            self.body.draft.set(self._field, words, self._lines(self.kept[0]))
         elif self.kept:
             self._script()
         left.note_uses(note_host_files(self.body, self.host_files, self.statements))
@@ -144,24 +140,31 @@ class ScriptBody:
     def _lines(self, statement: Statement) -> range:
         return self.body.lines(statement.start, statement.end)
 
-    def _take_out(
-        self, statement: Statement, field: str | None, note: str | None = None, *, dropped: bool = False
-    ) -> None:
-        """Remove a statement from the script, and remark on it."""
+    def _remove(self, statement: Statement) -> None:
         self.body.edits.remove(statement.start, statement.end)
         self.removed.update(self._lines(statement))
-        self._note(statement, field, note, dropped=dropped)
 
-    def _note(self, statement: Statement, field: str | None, note: str | None = None, *, dropped: bool = False) -> None:
-        outcome = Outcome.DROPPED if dropped else Outcome.MAPPED if note is None else Outcome.CHANGED
-        self.remarks.add(self._lines(statement), outcome, field, note)
+    def _take_out(self, statement: Statement, field: str | None, note: str | None = None) -> None:
+        """Remove a statement that the document or gpuctl replaces."""
+        self._remove(statement)
+        self._note(statement, field, note)
+
+    def _leave_out(self, statement: Statement, reason: str) -> None:
+        """Remove a statement that has no place in a pod. The remark names it if another one on its line stays."""
+        self._remove(statement)
+        lines = self._lines(statement)
+        part = part_of_line(self.text, statement.start, statement.ends_at)
+        self.remarks.dropped(lines, reason, "" if self.staying.isdisjoint(lines) else part)
+
+    def _note(self, statement: Statement, field: str | None, note: str | None = None) -> None:
+        self.remarks.add(self._lines(statement), Outcome.MAPPED if note is None else Outcome.CHANGED, field, note)
 
     def _statement(self, statement: Statement) -> None:
         single = statement.single
         self.body.statement = statement
         if single is not None and [word.text for word in single.program] == ["wait"]:
             self.body.gpus_taken = 0
-        if statement.defined_name(self.text) in self.facts.inlined:
+        if statement.defined_name(self.text) in self.body.facts.inlined:
             self._take_out(statement, COMMAND, "its step takes the place of each call")
             return
         if self._lists_hosts(statement):
@@ -170,7 +173,7 @@ class ScriptBody:
         for command in statement.commands:
             remember_pulled_image(self.body, command.program)
         if (reason := reason_to_leave_out(statement)) is not None:
-            self._take_out(statement, None, reason, dropped=True)
+            self._leave_out(statement, reason)
             return
         if single is not None and not statement.background:
             if self._assignment(statement, single) or self._directory(statement, single):
@@ -204,9 +207,9 @@ class ScriptBody:
             lines = self.body.lines(command.start, end or command.end)
             self.removed.update(lines)
             reason = SUBMITS_TEXT if end and command.name == "sbatch" else reason
-            self.remarks.dropped(lines, reason, "" if end else command.part_of_line(self.text))
+            self.remarks.dropped(lines, reason, "" if end else part_of_line(self.text, command.start, command.end))
             return
-        if (note := note_of_program(command, self.facts.nodes)) is not None:
+        if (note := note_of_program(command, self.body.facts.nodes)) is not None:
             self.remarks.changed(lines, note)
         name = self.body.name(command)
         if name in self.runners and len(command.program) > 1:
@@ -216,17 +219,15 @@ class ScriptBody:
         if name == "srun":
             convert_step(self.body, command, self.srun)
             return
-        if (command.certain or not self.facts.on_every_node) and convert_deepspeed(self.body, command.program):
+        if (command.certain or not self.body.facts.on_every_node) and convert_deepspeed(self.body, command.program):
             return
-        is_everywhere = self.facts.nodes > 1 and not self.facts.on_every_node
-        if (note := lost_processes(command, self.facts.nodes)) is not None:
+        is_everywhere = self.body.facts.nodes > 1 and not self.body.facts.on_every_node
+        if (note := lost_processes(command, self.body.facts.nodes)) is not None:
             self.remarks.dropped(lines, note)
         elif is_everywhere and differs_by_node(command, map(self.body.raw, command.words)):
-            note = "each node computes its own value; Slurm computes it once"
-            self.remarks.changed(lines, note)
+            self.remarks.changed(lines, "each node computes its own value; Slurm computes it once")
         elif is_everywhere and not is_harmless_on_every_node(command):
-            note = "every node runs it; Slurm runs it on the first node"
-            self.remarks.changed(lines, note)
+            self.remarks.changed(lines, "every node runs it; Slurm runs it on the first node")
         program = command.program
         if place := container_program(self.body, program, self.srun) if program else 0:
             self.body.edits.replace(program[0].start, program[place].start, "")
@@ -284,11 +285,11 @@ class ScriptBody:
         if lists_own_gpus(name, written):
             return None, "a pod sees its own GPUs, and needs no list of them"
         is_rank = value is not None and value.text == "$(NODE_RANK)"
-        if name == "NODE_RANK" and self.facts.nodes > 1 and not is_rank and f"{{{name}:" not in written:
+        if name == "NODE_RANK" and self.body.facts.nodes > 1 and not is_rank and f"{{{name}:" not in written:
             self.remarks.lost(line, name, "each pod has its own, and this value is the same in all")
         if value is None or not once:
             return None
-        is_own = value.text == f"$({name})" or (name, value.text) == ("NNODES", str(self.facts.nodes))
+        is_own = value.text == f"$({name})" or (name, value.text) == ("NNODES", str(self.body.facts.nodes))
         if name in RESERVED_ENV and is_own:
             return None, None
         values[name] = value
@@ -306,7 +307,7 @@ class ScriptBody:
             return field
         if any(map(reads_variables, (command for statement in self.kept for command in statement.commands))):
             return None
-        self.draft.set_item("environment.env", name, value.text, line)
+        self.body.draft.set_item("environment.env", name, value.text, line)
         for constant in self.constants.pop(name, ()):
             self._take_out(constant, f"environment.env.{name}")
         return f"environment.env.{name}"
@@ -318,12 +319,12 @@ class ScriptBody:
         word = command.program[1]
         if self.body.raw(word).strip('"') in ("$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}"):
             note = "write the directory into `environment.workdir`, or add `--workdir DIR`: the program starts there"
-            self._take_out(statement, None, note, dropped=True)
+            self._leave_out(statement, note)
             return True
         value = word_value(self.body.raw(word), self.body.values)
         if value is None or not value.startswith("/") or "$(" in value:
             return False
-        self.draft.set("environment.workdir", normal_path(value), self.body.line(command.start))
+        self.body.draft.set("environment.workdir", normal_path(value), self.body.line(command.start))
         self._take_out(statement, "environment.workdir")
         return True
 
@@ -342,10 +343,10 @@ class ScriptBody:
         if any(value is None or "$(" in value for _, value in variables):
             return None
         for name, value in variables:
-            self.draft.set_item("environment.env", name, value, line)
+            self.body.draft.set_item("environment.env", name, value, line)
         # `env` in front of the program set them.
         values = values[len(variables) + 1 :] if variables else values
-        ours = set_by_gpuctl(values, self.facts.nodes, self.facts.gpus)
+        ours = set_by_gpuctl(values, self.body.facts.nodes, self.body.facts.gpus)
         if ours is not None:
             values = [value for place, value in enumerate(values) if place not in ours.places]
             if ours.port is not None:
@@ -364,7 +365,7 @@ class ScriptBody:
 
     def _single_command(self) -> BodyCommand | None:
         """Return the command that a script consists of, beside its variables; None if a shell has to run more."""
-        if len(self.kept) != 1 or self.facts.index_line is not None or self.facts.interpreter[1:]:
+        if len(self.kept) != 1 or self.body.facts.index_line is not None or self.body.facts.interpreter[1:]:
             return None
         command = self.kept[0].single
         if command is None or command.assignments or not command.program or command.words[0] != command.program[0]:
@@ -392,8 +393,8 @@ class ScriptBody:
                 if self.uses.is_behind(name, statement.end) and not left.is_behind(name, 0):
                     self._take_out(statement, COMMAND, f"nothing uses `{name}` now")
         script = self.body.edits.result()
-        if self.facts.index_line is not None:
-            script = f"{self.facts.index_line}\n{script}"
-        variables = RESERVED_ENV | frozenset(self.draft.get("environment.env") or ())
-        command = [*self.facts.interpreter, "-c", as_argument(script, variables)]
-        self.draft.set(COMMAND, command, self.body.lines(self.kept[0].start, self.kept[-1].end))
+        if self.body.facts.index_line is not None:
+            script = f"{self.body.facts.index_line}\n{script}"
+        variables = RESERVED_ENV | frozenset(self.body.draft.get("environment.env") or ())
+        command = [*self.body.facts.interpreter, "-c", as_argument(script, variables)]
+        self.body.draft.set(COMMAND, command, self.body.lines(self.kept[0].start, self.kept[-1].end))

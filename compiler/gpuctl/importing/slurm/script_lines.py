@@ -45,6 +45,8 @@ _HAS_DEFAULT = r"(?<!\\)\$\{([A-Za-z_]\w*):?-([^{}\n]*)\}"
 _NAME = r"\$\{?#?!?([A-Za-z_]\w*)"
 _OF_SLURM = r"SLURMD?_"
 _ASSIGNED = r"(?:(?:^|[\s;(])|\$\{)([A-Za-z_]\w*)(?:\+?|:?)="
+_NOTHING = r"[ \t;&|:]*(?:#|\Z)"
+"""A line without a command."""
 _SAME = r"(?m)(?:^|[\s;(])([A-Za-z_]\w*)=\"?\$(?:\{\1\}|\1\b)\"?(?=[\s;)]|$)"
 """An assignment such as `DATA=$DATA`, which gives a variable no value of its own."""
 
@@ -52,13 +54,17 @@ _SAME = r"(?m)(?:^|[\s;(])([A-Za-z_]\w*)=\"?\$(?:\{\1\}|\1\b)\"?(?=[\s;)]|$)"
 class ScriptLines:
     """The lines of a script that stay.
 
-    :param removed: the numbers of those that do not.
+    :param removed: the numbers of those with commands that do not.
     """
 
     def __init__(self, body: BodyState, statements: Sequence[Statement], removed: Collection[int]) -> None:
         self.body = body
         self.statements = statements
-        self.removed = removed
+        # Another command may be on the line of one that is removed.
+        left = body.edits.remaining().split("\n")
+        self.removed = {line for line in removed if re.match(_NOTHING, left[line - body.facts.first_line])}
+        self.left = {line: left[line - body.facts.first_line] for line in set(removed) - self.removed}
+        """Line of which a part is removed -> what is left."""
         self.remarks = body.remarks
         self.first_line = body.facts.first_line
 
@@ -222,9 +228,9 @@ class ScriptLines:
             is_comment = lines[change.line].lstrip().startswith("#")
             if line in self.removed or is_comment or (line, change.name) in self.body.renamed:
                 continue
-            if not change.new:
+            if not change.new and change.name in self.left.get(line, change.name):
                 self.remarks.lost(line, f"${change.name}", change.note)
-            elif change.new.strip("$") in result:
+            elif change.new and change.new.strip("$") in result:
                 self._changed(line, change.note)
 
 
