@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -295,6 +296,22 @@ def test_errors_and_dropped_values_have_their_line(case: str, imported: Import) 
     found = imported(text, *(IMAGE if case != "missing value" else ()), name=name)
     assert found.code == 1
     assert expected in found.err
+
+
+@pytest.mark.parametrize(
+    ("gpu", "kept", "without"),
+    [
+        ("'MI300X,H100:8'", ["gpu-type: MI300X", "gpu-vendor: amd"], "H100"),
+        ("{name: [H100, MI300X, A100], count: 8}", ["gpu-type: [H100, A100]"], "MI300X"),
+        ("{name: [H100, MI300X], vendor: amd}", ["gpu-type: MI300X", "gpu-vendor: amd"], "H100"),
+    ],
+)
+def test_types_of_gpus_are_those_of_one_vendor(imported: Import, gpu: str, kept: list[str], without: str) -> None:
+    run = f"type: task\nname: a\nresources: {{gpu: {gpu}, cpu: 4, memory: 8GB}}\ncommands: [python a.py]\n"
+    found = imported(run, *IMAGE, name="a.yml")
+    assert found.code == 0
+    assert re.findall(r"(?m)^  (gpu-(?:type|vendor): .*?)  #", found.out) == kept
+    assert f"a job has GPUs of one vendor: without `{without}`\n" in found.err
 
 
 def test_other_interpreters_evaluate_the_body(imported: Import) -> None:

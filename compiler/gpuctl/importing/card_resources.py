@@ -43,11 +43,19 @@ def set_card_kind(draft: Draft, kind: CardKind, lines: Lines | None) -> str | No
     return f"`resources.gpu-type` chooses this resource, and nodes with the label of the type `{kind.type}`"
 
 
-def set_types(draft: Draft, types: Sequence[str], line: int | None) -> None:
-    """Set the types of the GPUs of a document, in order of preference, and their vendor if the names tell it."""
-    if not types:
-        return
-    draft.set("resources.gpu-type", types[0] if len(types) == 1 else list(types), line)
-    vendors = {next((vendor for pattern, vendor in _TYPES.items() if re.match(pattern, name)), "") for name in types}
-    if len(vendors) == 1 and (vendor := vendors.pop()):
-        set_card_kind(draft, CardKind(vendor, None), line)
+def set_types(draft: Draft, types: Sequence[str], lines: Lines | None, vendor: str = "") -> str | None:
+    """Set the types of the GPUs of a document, in order of preference, and their vendor if the names tell it.
+
+    Return what differs: the GPUs of a document are those of one vendor.
+
+    :param vendor: the one that the source names. Default: that of the first type with a known vendor.
+    """
+    of = {name: next((vendor for pattern, vendor in _TYPES.items() if re.match(pattern, name)), "") for name in types}
+    vendor = vendor or next(filter(None, of.values()), "")
+    kept = [name for name in types if of[name] in ("", vendor)] or list(types)
+    if kept:
+        draft.set("resources.gpu-type", kept[0] if len(kept) == 1 else kept, lines)
+    if vendor and all(of[name] == vendor for name in kept):
+        set_card_kind(draft, CardKind(vendor, None), lines)
+    others = ", ".join(f"`{name}`" for name in types if name not in kept)
+    return f"a job has GPUs of one vendor: without {others}" if others else None

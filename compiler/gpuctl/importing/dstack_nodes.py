@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuctl.frontend.yaml_tree import SCALAR
-from gpuctl.importing.card_resources import CardKind, set_card_kind
+from gpuctl.importing.card_resources import CardKind, set_card_kind, set_types
 from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.draft import COMMAND
 from gpuctl.importing.import_values import Unreadable
@@ -71,20 +71,21 @@ def _take_gpus(tree: ConvertedTree, task: TaskFields) -> None:
         task.ask_for_gpus(_GPU)
         return
     is_range, is_choice = [_RANGE] if count[2] else [], [_ANY] if len(gpus.names) > 1 else []
+    number, kind, vendor = ((*_GPU, key) if text is None else _GPU for key in ("count", "name", "vendor"))
     if text is not None:
         memory = [f"the memory of a card is that of its type ({gpus.memory}): `resources.gpu-type`"]
         notes = [*(memory if gpus.memory else []), *is_range, *is_choice]
-        task.set_gpus(_GPU, int(count[1]), gpus.names, "; ".join(notes) or None)
+        task.set_gpus(_GPU, int(count[1]), gpus.names, "; ".join(notes) or None, vendor=gpus.vendor)
     else:
-        number, kind, vendor = ((*_GPU, key) for key in ("count", "name", "vendor"))
         line = tree.line(_GPU if tree.node(number) is None else number)
-        task.set_gpus(number, int(count[1]), gpus.names, "".join(is_range) or None, line)
+        task.set_gpus(number, int(count[1]), note="".join(is_range) or None, line=line)
+        of_types = [*is_choice, set_types(tree.draft, gpus.names, tree.line(kind), gpus.vendor)]
         if gpus.names:
-            tree.set(kind, "resources.gpu-type", tree.draft.get("resources.gpu-type"), "".join(is_choice) or None)
+            tree.taken(kind, "resources.gpu-type", "; ".join(filter(None, of_types)) or None)
         if gpus.vendor in _VENDORS:
             tree.mapped(vendor, "resources.gpu-vendor")
     if gpus.vendor in _VENDORS:
-        set_card_kind(tree.draft, CardKind(gpus.vendor, None), tree.line(_GPU if text is not None else vendor))
+        set_card_kind(tree.draft, CardKind(gpus.vendor, None), tree.line(vendor))
 
 
 def _gpus_of_fields(tree: ConvertedTree) -> _Gpus:

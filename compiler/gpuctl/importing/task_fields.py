@@ -58,19 +58,26 @@ class TaskFields:
             self.tree.mapped(path, "resources.nodes")
 
     def set_gpus(
-        self, path: Path, number: int, types: Sequence[str] = (), note: str | None = None, line: int = 0
+        self,
+        path: Path,
+        number: int,
+        types: Sequence[str] = (),
+        note: str | None = None,
+        line: int = 0,
+        vendor: str = "",
     ) -> None:
         """Take the GPUs of a node.
 
         :param types: in order of preference.
         :param note: what differs.
         :param line: the line of the number, if no value is at the path.
+        :param vendor: the one that the task names.
         """
         line = line or self.tree.line(path)
         self.gpus = number if self.given.gpus_per_node is None else self.given.gpus_per_node
         self.draft.set("resources.gpu", self.gpus, line)
-        set_types(self.draft, types, line)
-        self.tree.taken(path, "resources.gpu", note)
+        notes = note, set_types(self.draft, types, line, vendor)
+        self.tree.taken(path, "resources.gpu", "; ".join(filter(None, notes)) or None)
 
     def no_gpus(self, path: Path) -> None:
         """Drop accelerators that are no GPUs."""
