@@ -13,6 +13,7 @@ import pytest
 
 from gpuctl.cli.main import run
 from gpuctl.importing.field_values import gpus_of
+from gpuctl.importing.slurm.sbatch_options import read_options
 from gpuctl.importing.slurm.slurm_values import array_of, duration_of, gpus_of_gres, memory_of
 
 SCRIPT = "#!/bin/bash\n#SBATCH --job-name=a\n#SBATCH --mem=4G\npython a.py\n"
@@ -93,6 +94,16 @@ def test_gres_has_other_resources() -> None:
     assert gpus_of_gres("gpu:h100:4,nvme:1") == ((4, "h100"), ["nvme:1"])
     assert gpus_of_gres("gpu") == ((1, None), [])
     assert gpus_of_gres("shard:2") == (None, ["shard:2"])
+
+
+def test_resources_of_each_task_are_options_of_their_own() -> None:
+    found = read_options(["--tres-per-task=cpu:8,gres/gpu:h100=2,license/x:1", "-N2"], 1).options
+    assert [(option.name, option.value) for option in found] == [
+        ("cpus-per-task", "8"),
+        ("gpus-per-task", "h100:2"),
+        ("tres-per-task", "license/x:1"),
+        ("nodes", "2"),
+    ]
 
 
 def test_arrays_are_ranges_and_lists() -> None:

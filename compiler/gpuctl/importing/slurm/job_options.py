@@ -38,8 +38,7 @@ DROPPED = {
     **dict.fromkeys(("mem-bind", "gres-flags", "cpu-freq"), _CPUS),
     **dict.fromkeys(("gpu-bind", "gpu-freq"), "a launcher assigns the GPUs of a pod"),
     **dict.fromkeys(
-        ("gpus-per-socket", "tres-per-job", "tres-per-task"),
-        "the GPUs and CPUs of a node are `resources.gpu` and `resources.cpu`",
+        ("gpus-per-socket", "tres-per-job"), "the GPUs and CPUs of a node are `resources.gpu` and `resources.cpu`"
     ),
     **dict.fromkeys(("parsable", "quiet", "verbose", "test-only", "ignore-pbs", "usage", "help"), _SUBMISSION),
     "reservation": "use a pool of the reserved nodes: `resources.pool`",

@@ -106,6 +106,9 @@ _ATTACHED = frozenset({"immediate", "kill-on-bad-exit"})
 # `srun --wait 60` and `-K` differ from those of sbatch.
 _OF_SRUN = {"K": "kill-on-bad-exit", "X": "disable-status", "r": "relative"}
 
+_TRES = {"cpu": "cpus-per-task", "gres/gpu": "gpus-per-task"}
+"""Resource of `--tres-per-task` -> the option that names it."""
+
 
 class SlurmOption(NamedTuple):
     """An option as written. ``value`` is None for a flag; ``known`` is False if Slurm does not define the option."""
@@ -145,9 +148,20 @@ def read_options(words: Sequence[str], line: int, *, srun: bool = False) -> Spli
         found = list(
             _long(word, following, line, srun) if word.startswith("--") else _short(word, following, line, srun)
         )
-        options += found
+        options += (option for item in found for option in _of_each_task(item))
         at += 1 + (found[-1].text.startswith(word + " ") and found[-1].value == following)
     return SplitOptions(options, at)
+
+
+def _of_each_task(option: SlurmOption) -> Iterator[SlurmOption]:
+    """Yield the options that stand for ``--tres-per-task=cpu:8,gres/gpu:h100:1``; another option as it is."""
+    if option.name != "tres-per-task" or not option.value:
+        yield option
+        return
+    for item in option.value.split(","):
+        kind, _, amount = item.replace("=", ":").partition(":")
+        name, value = (_TRES[kind], amount) if kind in _TRES else (option.name, item)
+        yield option._replace(name=name, value=value, text=f"--tres-per-task={item}")
 
 
 def _long(word: str, following: str | None, line: int, srun: bool) -> Iterator[SlurmOption]:
