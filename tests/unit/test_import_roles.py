@@ -170,6 +170,30 @@ def test_an_array_of_jobs_with_roles_is_dropped() -> None:
     assert found.drafts[0].get("array") is None
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "resources"),
+    [
+        ("--gpus-per-node=a100:4", "--gpus-per-node=2", [{"gpu-type": "a100"}, {"gpu": 2}]),
+        (
+            "--gres=gpu:a100_1g.5gb:1",
+            "--gpus-per-node=2",
+            [{"gpu-type": "a100", "gpu-profile": "1g.5gb"}, {"gpu": 2}],
+        ),
+        (
+            "--gpus-per-node=2",
+            "--gres=gpu:a100_1g.5gb:1",
+            [None, {"gpu": 1, "gpu-type": "a100", "gpu-profile": "1g.5gb"}],
+        ),
+        ("--gpus-per-node=a100:4", "", [None, {"gpu": 0}]),
+    ],
+)
+def test_parts_have_the_gpus_that_they_name(first: str, second: str, resources: list[object]) -> None:
+    head = f"#SBATCH -J a -N1 -c4 --mem=4G {first}\n#SBATCH hetjob\n#SBATCH -N2 -c4 --mem=4G {second}\n"
+    found = imported("srun --het-group=0 a &\nsrun --het-group=1 b &\nwait\n", head)
+    assert [role.get("resources") for role in found.drafts[0].get("roles")] == resources
+    assert all(entry.outcome is not Outcome.DROPPED for entry in found.entries)
+
+
 def test_parts_whose_steps_are_not_known_are_refused() -> None:
     head = "#SBATCH -J a -N1 --mem=4G\n#SBATCH hetjob\n#SBATCH -N2 --mem=8G\n"
     with pytest.raises(Unreadable, match="it is not known which steps they run"):

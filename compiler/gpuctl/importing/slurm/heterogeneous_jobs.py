@@ -19,7 +19,8 @@ from gpuctl.importing.slurm.script_edits import ScriptEdits
 
 _GROUP = r"--(?:het|pack)-group[= ]\"?"
 IN_TURN = "the steps run one after another, and roles start together"
-_OF_EACH = ("gpu", "gpu-type", "gpu-vendor", "cpu", "memory")
+_OF_CARDS = ("gpu-type", "gpu-vendor", "gpu-profile")
+_OF_EACH = ("gpu", *_OF_CARDS, "cpu", "memory")
 
 
 class RolePart(NamedTuple):
@@ -44,9 +45,6 @@ def take_parts(batch: BatchFile, given: Given, first: Allocation, draft: Draft, 
         scratch = Draft("training", "", "", draft.settings)
         allocation = Allocation(options, given, scratch, ledger)
         allocation.take("", 1)
-        if (profile := scratch.get("resources.gpu-profile")) is not None:
-            line = next(iter(options.values())).line
-            ledger.dropped(line, profile, "roles have whole GPUs, or those of `resources.gpu-profile`")
         part = _part(allocation, scratch)
         found.append(part)
         for option in options.values():
@@ -59,6 +57,10 @@ def take_parts(batch: BatchFile, given: Given, first: Allocation, draft: Draft, 
                 part = found[-1] = _with_pool(part, option, given, ledger)
             else:
                 ledger.dropped(option.line, option.text, "it is about one part of the job, and roles have one job")
+    for name in _OF_CARDS:
+        if any(part.gpus and name not in part.resources for part in found):
+            # A role that does not name it would have that of the job.
+            draft.remove(f"resources.{name}")
     return found
 
 
