@@ -126,6 +126,14 @@ def statements_of(text: str) -> list[Statement]:
     return list(_Parser(text).statements())
 
 
+def statements_of_whole(text: str) -> list[Statement]:
+    """Return the statements of a script; [] if a quotation mark, bracket or construct is not closed."""
+    try:
+        return statements_of(text)
+    except NotUnderstood:
+        return []
+
+
 def statements_of_body(text: str, first_line: int) -> list[Statement]:
     """Return the statements of a batch script's body.
 
@@ -160,10 +168,7 @@ def functions_that_run_arguments(text: str, statements: Sequence[Statement]) -> 
 
 def program_of(text: str) -> tuple[BodyWord, ...]:
     """Return the words of a script that is one simple command; () if it is another."""
-    try:
-        statements = statements_of(text)
-    except NotUnderstood:
-        return ()
+    statements = statements_of_whole(text)
     single = statements[0].single if len(statements) == 1 else None
     return () if single is None or single.assignments else single.program
 

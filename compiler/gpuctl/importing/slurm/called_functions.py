@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuctl.frontend.shell_lexer import NotUnderstood
-from gpuctl.importing.slurm.body_syntax import BodyCommand, Statement, statements_of
+from gpuctl.importing.slurm.body_syntax import BodyCommand, Statement, statements_of_whole
 from gpuctl.importing.slurm.script_edits import ScriptEdits
 from gpuctl.importing.slurm.text_places import reference
 
@@ -27,10 +26,7 @@ class InlinedSteps(NamedTuple):
 
 def inline_steps(text: str) -> InlinedSteps:
     """Replace the calls of functions that start one step."""
-    try:
-        statements = statements_of(text)
-    except NotUnderstood:
-        return InlinedSteps(text, frozenset())
+    statements = statements_of_whole(text)
     bodies = {name: body for item in statements if (found := _step_of(text, item)) for name, body in [found]}
     edits = ScriptEdits(text)
     for statement in statements:

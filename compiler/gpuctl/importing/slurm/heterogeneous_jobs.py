@@ -6,13 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gpuctl.frontend.shell_lexer import NotUnderstood
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.allocation import Allocation
 from gpuctl.importing.slurm.batch_file import BatchFile
-from gpuctl.importing.slurm.body_syntax import statements_of
+from gpuctl.importing.slurm.body_syntax import statements_of_whole
 from gpuctl.importing.slurm.job_options import ALLOCATION, missing_pool
 from gpuctl.importing.slurm.sbatch_options import SlurmOption
 from gpuctl.importing.slurm.script_edits import ScriptEdits
@@ -95,11 +94,7 @@ def separate_steps(text: str) -> str:
     It has the same lines.
     """
     edits = ScriptEdits(text)
-    try:
-        statements = statements_of(text)
-    except NotUnderstood:
-        return text
-    for statement in statements:
+    for statement in statements_of_whole(text):
         command = statement.single
         if command is None or command.name != "srun":
             continue

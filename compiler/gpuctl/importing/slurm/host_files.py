@@ -7,11 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuctl.frontend.command_checks import uses_deepspeed
-from gpuctl.frontend.shell_lexer import NotUnderstood
 from gpuctl.importing.draft import COMMAND
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import BodyState
-from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement, statements_of
+from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement, statements_of_whole
 from gpuctl.importing.slurm.command_rules import assigned_names
 from gpuctl.importing.slurm.script_edits import ScriptEdits
 from gpuctl.importing.slurm.shell_values import word_value
@@ -106,10 +105,7 @@ def with_our_host_file(text: str, hosts: Collection[str]) -> str:
     """Return a script for DeepSpeed with the hostfile of gpuctl in place of its own. It has the same lines."""
     if re.search(_LAUNCHER, text) is None:
         return text
-    try:
-        statements = statements_of(text)
-    except NotUnderstood:
-        return text
+    statements = statements_of_whole(text)
     found = find_host_files(text, statements, hosts)
     edits = ScriptEdits(text)
     for index, statement in enumerate(statements):
