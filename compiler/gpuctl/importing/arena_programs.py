@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from gpuctl.frontend.shell import read_command
 from gpuctl.importing.torchrun_programs import BY_TORCHRUN, TorchrunProgram, as_torchrun
@@ -21,15 +20,7 @@ _NOTES = {
 }
 
 
-class ArenaProgram(NamedTuple):
-    """A command. ``note`` and ``port``: as of a :class:`~gpuctl.importing.torchrun_programs.TorchrunProgram`."""
-
-    words: list[str]
-    note: str | None
-    port: int | None
-
-
-def arena_program(text: str, shell: str, nodes: int, gpus: int, kind: str) -> ArenaProgram:
+def arena_program(text: str, shell: str, nodes: int, gpus: int, kind: str) -> TorchrunProgram:
     """Return the command of a text.
 
     :param shell: the shell that runs it, if it needs one.
@@ -44,5 +35,5 @@ def arena_program(text: str, shell: str, nodes: int, gpus: int, kind: str) -> Ar
     else:
         found = as_torchrun(words, nodes, gpus, is_pytorch=framework == PYTORCH)
     if framework == "mpi" or (nodes > 1 and framework != PYTORCH and found.note == BY_TORCHRUN):
-        return ArenaProgram(found.words, _NOTES.get(framework or ""), found.port)
-    return ArenaProgram(*found)
+        return found._replace(note=_NOTES.get(framework or ""))
+    return found
