@@ -114,6 +114,8 @@ def test_secret_data_and_annotations_are_masked() -> None:
 
 def test_change_of_a_masked_value_is_marked() -> None:
     assert masked_pair("a-secret", "b-secret", "spec.env[TOKEN].value") == (MASK, CHANGED)
+    assert masked_pair("YWJj", "YWJk", "data.password") == (MASK, CHANGED)
+    assert masked_pair("YWJj", "YWJk", "data[tls.key]") == (MASK, CHANGED)
     old, new = masked_pair("postgres://u:a@db", "postgres://u:b@db")
     assert (old, new) == ("postgres://u:***@db", f"postgres://u:***@db {CHANGED}")
     one, two = ({"env": [{"name": "TOKEN", "value": value}]} for value in "ab")
@@ -135,6 +137,31 @@ def test_yaml_lines_are_masked() -> None:
     lines = masked_lines(text + f"key: |\n  {PEM}\n".replace("\n", "\n  "))
     assert "hunter2" not in "\n".join(lines)
     assert {"  value: x", "- y", "- --password"} <= set(lines)
+
+
+def test_yaml_lines_of_secrets_are_masked_whatever_their_names() -> None:
+    lines = [
+        "data:",
+        "  user: YWRtaW4=",
+        "  cert: |",
+        "    hunter2",
+        "kind: Secret",
+        "stringData: {a: b}",
+        "type: Opaque",
+    ]
+    others = ["---", "kind: ConfigMap", "data:", "  user: YWRtaW4="]
+    assert masked_lines("\n".join([*others, "---", *lines, *others])) == [
+        *others,
+        "---",
+        "data:",
+        f"  user: {MASK}",
+        f"  cert: {MASK}",
+        f"    {MASK}",
+        "kind: Secret",
+        f"stringData: {MASK}",
+        "type: Opaque",
+        *others,
+    ]
 
 
 LONG_INPUT_LENGTH = 150_000

@@ -53,7 +53,7 @@ _LONGEST_NAME = 200
 
 # Mappings from user-chosen names to values.
 _MAPS = frozenset({"env", "data", "stringData", "annotations"})
-_ENTRY = r"\.(?:env|data|stringData|annotations)(?:\[([^\]]*)\]|\.([^.\[\]]+))(?:\.value)?\Z"
+_ENTRY = r"(?:\A|\.)(?:env|data|stringData|annotations)(?:\[([^\]]*)\]|\.([^.\[\]]+))(?:\.value)?\Z"
 _OPEN: ContextVar[bool] = ContextVar("secrets are shown", default=False)
 
 
@@ -236,6 +236,8 @@ _NAMED_LINE = r"\s*(?:- )?name: [\"']?([^\s\"']+)"
 _VALUE_LINE = r"(\s*(?:- )?value: )(.+)"
 _ITEM_LINE = r"(\s*- )(.+)"
 _PAIR_LINE = r"(\s*(?:- )?[\"']?([\w./-]{1,200})[\"']?: )(.+)"
+_KIND_LINE = r"kind: [\"']?Secret[\"']?\s*(?:#.*)?"
+_DATA_LINE = r"(?:data|stringData):(\s.*)?"
 # Fields of Kubernetes and of documents that name a Secret, or a key in it.
 _STRUCTURE = frozenset({"key", "secret", "secretName", "secretKeyRef", "secretRef", "imagePullSecret", "pullSecret"})
 
@@ -245,10 +247,13 @@ def masked_lines(text: str) -> list[str]:
     lines = redact(text).split("\n")
     if _OPEN.get():
         return lines
+    of_secrets = _lines_of_secrets(lines)
     name = option = ""
     for number, line in enumerate(lines):
         value, pair, item = (_compiled(pattern).fullmatch(line) for pattern in (_VALUE_LINE, _PAIR_LINE, _ITEM_LINE))
-        if value and names_a_secret(name, value[2].strip("\"'")):
+        if number in of_secrets:
+            lines[number] = (pair[1] if pair else line[: len(line) - len(line.lstrip())]) + MASK
+        elif value and names_a_secret(name, value[2].strip("\"'")):
             lines[number] = value[1] + MASK
         elif pair and pair[2] not in _STRUCTURE and names_a_secret(pair[2], pair[3].strip("\"'")):
             lines[number] = pair[1] + MASK
@@ -259,3 +264,23 @@ def masked_lines(text: str) -> list[str]:
         said = item[2].strip("\"'") if item else ""
         option = said if said.startswith("-") else ""
     return lines
+
+
+def _lines_of_secrets(lines: list[str]) -> set[int]:
+    """Return the numbers of the lines that contain values of Kubernetes Secrets."""
+    found: set[int] = set()
+    data: list[int] = []
+    is_secret = is_data = False
+    for number, line in enumerate([*lines, "---"]):
+        if line.startswith("---"):
+            found.update(data if is_secret else ())
+            data, is_secret, is_data = [], False, False
+        elif line and line[0] not in " \t#":
+            is_secret = is_secret or _compiled(_KIND_LINE).fullmatch(line) is not None
+            start = _compiled(_DATA_LINE).fullmatch(line)
+            is_data = start is not None
+            if start and (start[1] or "").strip():
+                data.append(number)
+        elif is_data and line.strip():
+            data.append(number)
+    return found
