@@ -184,7 +184,10 @@ class ApiError(ClusterError):
     @property
     def is_outage(self) -> bool:
         """Return True if the cluster or the connection to it failed, rather than the request."""
-        return self.status == 401 or self.status >= 500 or not self.raw
+        # A policy may refuse with any status. The response about a kind that does not exist is no Status.
+        if self.is_policy_refusal or self.is_missing:
+            return False
+        return self.status in (401, 429) or self.status >= 500 or not self.raw
 
     @property
     def is_transient(self) -> bool:
@@ -345,6 +348,8 @@ def _hint(status: int, raw: str) -> str | None:
         )
     if status == 403 and not re.search(_QUOTA, raw) and re.search(_RBAC, raw):
         return say("ask the platform's administrators for this right")
+    if status >= 500 and "failed calling webhook" in raw:
+        return say("this webhook must answer before the API server accepts the object: run it again then")
     return None
 
 

@@ -55,10 +55,14 @@ def creation_error(session: Session, desired: Object) -> ApiError | None:
 
     The API server validates an object and runs admission before it checks the name, so that a valid object fails only
     with AlreadyExists. Source: apiserver, registry.Store.Create.
+
+    :raises ApiError: the cluster failed, so whether the server would refuse the object is unknown.
     """
     try:
         session.create(desired, dry_run=True)
     except ApiError as error:
+        if error.is_outage:
+            raise
         return None if error.exists_already else error
     return None
 
@@ -77,6 +81,7 @@ def dry_run_pods(
     violate Pod Security.
 
     :param lenient: True makes a refusal a note of the plan instead of an error; None if the command has no such option.
+    :raises ApiError: the cluster failed.
     """
     wanted = [
         DryRunPod(step, workload, template, count, template)
@@ -97,6 +102,8 @@ def dry_run_pods(
         try:
             answer = session.create(body, dry_run=True)
         except ApiError as error:
+            if error.is_outage:
+                raise
             said = say("{object}: its pods would be refused: {error}", object=pod.step.key, error=error.message)
             if error.exceeds_quota:
                 # The quota counts when a run starts.

@@ -54,7 +54,8 @@ class Right(NamedTuple):
 def check(session: Session, plan: Plan, request: ApplyRequest | None = None) -> None:
     """Add the reasons why a plan would fail to its errors, and warnings to its notes.
 
-    :param platform: None for plans that only delete: pools are then not checked.
+    :param request: None for plans that only delete: pools are then not checked.
+    :raises ApiError: the cluster failed during a check.
     """
     steps = [step for step in plan.steps if step.action in WRITING]
     if not steps:
@@ -267,6 +268,7 @@ def _dry_run(
     quota.
 
     :param succeeding: autoscalers whose predecessor still exists. KEDA's webhook refuses them until it is deleted.
+    :raises ApiError: the cluster failed: that is no statement about the object.
     """
     desired = step.desired
     if desired is None or step.passed_dry_run or step.method in ("none", "delete"):
@@ -287,6 +289,8 @@ def _dry_run(
         elif step.method == "put":
             _dry_run_put(session, step.key, desired)
     except ApiError as error:
+        if error.is_outage:
+            raise
         if error.exceeds_quota:
             refusals.setdefault(step.key.namespace, []).append(_explained(step, error))
             return []
