@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -455,7 +456,8 @@ def test_quota_names_the_scopes_of_the_pods_that_it_limits(capsys: pytest.Captur
     (found,) = read_quotas([obj], [], SETTINGS)
     scopes = ["NotTerminating", "PriorityClass in (high,low)", "CrossNamespacePodAffinity"]
     assert quota_answer([found]).as_json()["scopes"] == scopes
-    show_quota(found)
+    context: Any = SimpleNamespace(age=lambda _: "")
+    show_quota(context, found)
     printed = capsys.readouterr().out
     assert f"Only pods in scope:   {', '.join(scopes)}\n" in printed
     assert [line.split()[0] for line in printed.splitlines()[-2:]] == ["cpu", "requests.cpu"]

@@ -20,7 +20,8 @@ from gpuctl.reading.why.evidence import gather
 from gpuctl.usecases.policies.idle_policy import judge_idle_jobs
 from gpuctl.usecases.policies.idle_verdicts import IdleVerdict
 from gpuctl.usecases.policies.notebook_use import recorded_use
-from gpuctl.usecases.queries.read_context import ReadContext
+from gpuctl.usecases.queries.read_context import ReadContext, context_of
+from gpuctl.usecases.service.service_client import ServiceClient
 
 DOCUMENT = """\
 kind: notebook
@@ -55,6 +56,7 @@ class Server:
     """A session with live objects, whose server's clock is 100 hours ahead."""
 
     namespace = "nlp"
+    known_clock_ahead = 100.0 * HOUR
 
     def __init__(self, objects: list[Object]) -> None:
         self.objects = objects
@@ -105,3 +107,13 @@ def test_ages_of_why() -> None:
     )
     assert evidence.now == parse_timestamp(format_timestamp(SERVER, "microseconds"))
     assert evidence.since(main["metadata"]["creationTimestamp"]) == "10m"
+
+
+@pytest.mark.parametrize("by_service", [False, True])
+def test_ages_in_tables(by_service: bool) -> None:
+    server: Any = Server([])
+    reader = context_of(cast(Session, server), RESULT.settings)
+    if by_service:
+        reader = context_of(cast(Session, None), RESULT.settings)._replace(service=cast(ServiceClient, server))
+    assert reader.age(format_timestamp(SERVER - 3.5 * HOUR)) == "3h"
+    assert [reader.age(unknown) for unknown in (None, "")] == ["", ""]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 from typing import NamedTuple, cast
 
 from gpuctl.kube.configuration import session_of
@@ -16,6 +17,7 @@ from gpuctl.language.display_text import visible
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
+from gpuctl.objects import timestamps
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.usecases.service.service_client import NoCluster, ServiceClient
 
@@ -32,6 +34,16 @@ class ReadContext(NamedTuple):
     settings: Settings
     keys: Records
     service: ServiceClient | None = None
+
+    def age(self, timestamp: str | None) -> str:
+        """Return the time since a timestamp of an object: ``45s``, ``12m``, ``3h``; "" if there is none.
+
+        The clock is that of the API server, or of the service, if it is known: it also set the timestamp.
+        """
+        if not timestamp:
+            return ""
+        ahead = self.scope.session.known_clock_ahead if self.service is None else self.service.known_clock_ahead
+        return timestamps.age(timestamp, datetime.now(timezone.utc) + timedelta(seconds=ahead))
 
 
 def service_context(service: ServiceClient, settings: Settings, namespace: str | None = None) -> ReadContext:

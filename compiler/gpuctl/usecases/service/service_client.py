@@ -96,6 +96,11 @@ class ServiceClient:
         """Close the connections."""
         self._transport.close()
 
+    @property
+    def known_clock_ahead(self) -> float:
+        """The seconds by which the service's clock is ahead of the local one, by the newest response; 0 if unknown."""
+        return self._transport.clock_ahead() or 0.0
+
     def check(self) -> None:
         """Check that the address is a gpuctl service and accepts the token.
 

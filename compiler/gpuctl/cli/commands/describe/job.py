@@ -30,7 +30,6 @@ from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.masking import redact
 from gpuctl.objects.durations import rough_duration
-from gpuctl.objects.timestamps import age
 from gpuctl.reading.jobs.timeline import STAGES
 from gpuctl.reading.usage.usage_records import UsageView
 from gpuctl.usecases.queries.one_job import FoundJob, look_up_job
@@ -65,7 +64,7 @@ def command(
         found = look_up_job(read_context, job)
         usage = _usage(read_context, found)
         if output == "text":
-            _show(found.job, usage)
+            _show(read_context, found.job, usage)
         else:
             used = None if usage is None else usage_answer(usage).items[0].as_json()
             show_value({**found.job.as_json(), "usage": used}, output)
@@ -99,21 +98,21 @@ def _usage_lines(usage: UsageView) -> Iterator[str]:
     )
 
 
-def _show(job: DescribedJob, usage: UsageView | None) -> None:
-    sections.show_facts(_facts(job))
+def _show(read_context: ReadContext, job: DescribedJob, usage: UsageView | None) -> None:
+    sections.show_facts(_facts(read_context, job))
     sections.show_lines("Why", _why(job))
     if job.schedule is not None:
-        sections.show_section("Runs", ("NAME", "STATUS", "AGE", "ENDED"), _runs(job.schedule), "none")
+        sections.show_section("Runs", ("NAME", "STATUS", "AGE", "ENDED"), _runs(read_context, job.schedule), "none")
     sections.show_section("Pods", ("JOB ID", "STATUS", "READY", "RESTARTS", "NODE", "IP"), _pods(job), "none")
     if len(job.pods) > _SHOWN:
         click.echo(f"{sections.INDENT}({len(job.pods) - _SHOWN} more: -o json)")
-    sections.show_section("Timeline", _STAGES, _timeline(job))
+    sections.show_section("Timeline", _STAGES, _timeline(read_context, job))
     if usage is not None:
         sections.show_lines("Usage", _usage_lines(usage))
     sections.show_lines("Access", _access(job))
     headers = ("TYPE", "STATUS", "REASON", "AGE")
-    sections.show_section("Conditions", headers, _conditions(job))
-    sections.show_lines("Events", _events(job))
+    sections.show_section("Conditions", headers, _conditions(read_context, job))
+    sections.show_lines("Events", _events(read_context, job))
     if job.yaml_content is not None:
         sections.show_lines("Document", job.yaml_content.splitlines())
 
@@ -121,7 +120,7 @@ def _show(job: DescribedJob, usage: UsageView | None) -> None:
 _STAGES = ("JOB ID", "CREATED", "SCHEDULED", "PULLED", "STARTED", "READY", "FINISHED")
 
 
-def _facts(job: DescribedJob) -> list[tuple[str, str]]:
+def _facts(read_context: ReadContext, job: DescribedJob) -> list[tuple[str, str]]:
     kind = job.k8s_resources.kind
     reason = f": {job.reason}" if job.reason and job.phase != "pending" else ""
     facts = [
@@ -130,9 +129,9 @@ def _facts(job: DescribedJob) -> list[tuple[str, str]]:
         ("Kind", job.kind + (f" ({kind})" if kind is not None else "")),
         ("Status", sections.state(job.status) + reason),
         ("Ready", job.ready),
-        ("Created", sections.when(job.created_at)),
+        ("Created", sections.when(read_context, job.created_at)),
         ("Applied by", job.applied_by or ""),
-        ("Started", sections.when(job.started_at)),
+        ("Started", sections.when(read_context, job.started_at)),
         ("Pool", job.pool or ""),
         ("Priority", job.priority or ""),
         ("Resources", _requests(job)),
@@ -143,7 +142,7 @@ def _facts(job: DescribedJob) -> list[tuple[str, str]]:
     if job.schedule is not None:
         zone = f" ({job.schedule.timezone})" if job.schedule.timezone else ""
         facts.insert(4, ("Schedule", job.schedule.cron + zone))
-        facts.insert(5, ("Last run", sections.when(job.schedule.last_run_at)))
+        facts.insert(5, ("Last run", sections.when(read_context, job.schedule.last_run_at)))
         facts.insert(6, ("Next run", job.schedule.next_run_at or ""))
     if job.notify is not None:
         channels = ", ".join(job.notify.channels) or "the default channels"
@@ -172,9 +171,15 @@ def _amounts(asked: JobResources, *, several: bool) -> str:
     return f"{text} per pod" if text and several else text
 
 
-def _runs(schedule: JobSchedule) -> list[list[str]]:
+def _runs(read_context: ReadContext, schedule: JobSchedule) -> list[list[str]]:
+    since = read_context.age
     return [
-        [run.name, sections.state(run.phase), age(run.created_at), f"{age(run.ended_at)} ago" if run.ended_at else ""]
+        [
+            run.name,
+            sections.state(run.phase),
+            since(run.created_at),
+            f"{since(run.ended_at)} ago" if run.ended_at else "",
+        ]
         for run in schedule.runs
     ]
 
@@ -199,14 +204,14 @@ def _pods(job: DescribedJob) -> list[list[str]]:
     return [[pod.pod, pod.status, pod.ready, str(pod.restarts), pod.node or "", pod.ip or ""] for pod in _shown(job)]
 
 
-def _timeline(job: DescribedJob) -> list[list[str]]:
+def _timeline(read_context: ReadContext, job: DescribedJob) -> list[list[str]]:
     """Return for each pod its creation time, then the duration of each stage."""
     rows, by_pod = [], {item.pod: item.stages for item in job.timeline}
     for name in (pod.pod for pod in _shown(job)):
         stages = by_pod.get(name, [])
         reached = {item.stage: f"+{rough_duration(item.seconds)}" for item in stages}
         if stages:
-            reached["created"] = age(stages[0].time)
+            reached["created"] = read_context.age(stages[0].time)
         rows.append([name, *(reached.get(stage, "") for stage in STAGES)])
     return rows
 
@@ -224,14 +229,14 @@ def _access(job: DescribedJob) -> Iterator[str]:
     yield from detail_lines([(name, value) for name, value in ways if value])
 
 
-def _conditions(job: DescribedJob) -> list[list[str]]:
+def _conditions(read_context: ReadContext, job: DescribedJob) -> list[list[str]]:
     return [
-        [item.type or "", item.status or "", item.reason or "", age(item.last_transition_time)]
+        [item.type or "", item.status or "", item.reason or "", read_context.age(item.last_transition_time)]
         for item in job.conditions
     ]
 
 
-def _events(job: DescribedJob) -> Iterator[str]:
+def _events(read_context: ReadContext, job: DescribedJob) -> Iterator[str]:
     events = job.events or []
     if len(events) > _SHOWN:
         yield f"({len(events) - _SHOWN} older: -o json)"
@@ -241,4 +246,4 @@ def _events(job: DescribedJob) -> Iterator[str]:
         text = f"{event.reason} {event.object}{often}: {redact(event.message)}"
         # Only some events have fractions of seconds; with them, the newest could look older than the one before.
         time = event.time and event.time[:19] + "Z"
-        yield from section(age(time), [text], None if width is None else width - 2, indent=6)
+        yield from section(read_context.age(time), [text], None if width is None else width - 2, indent=6)

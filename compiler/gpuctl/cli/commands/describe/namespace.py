@@ -34,12 +34,12 @@ def _answer(namespace: Namespace | NamespaceDetail) -> dict[str, Any]:
     return NamespaceAnswer.model_validate(namespace).as_json()
 
 
-def _show(_: ReadContext, namespace: Namespace | NamespaceDetail) -> None:
+def _show(read_context: ReadContext, namespace: Namespace | NamespaceDetail) -> None:
     sections.show_facts(
         [
             ("Name", namespace.name),
             ("Status", namespace.status or ""),
-            ("Created", sections.when(namespace.created_at)),
+            ("Created", sections.when(read_context, namespace.created_at)),
             ("Jobs", f"{namespace.jobs} of {namespace.all_jobs} have not ended" if namespace.all_jobs else "none"),
             ("GPUs used", str(namespace.gpu_used)),
             ("Labels", "\n".join(f"{key}={value}" for key, value in sorted((namespace.labels or {}).items()))),
@@ -47,7 +47,7 @@ def _show(_: ReadContext, namespace: Namespace | NamespaceDetail) -> None:
     )
     for quota in namespace.quotas:
         click.echo()
-        show_quota(quota)
+        show_quota(read_context, quota)
     sections.show_holders("Running", namespace.running_jobs)
     if namespace.waiting_jobs:
         sections.show_holders("Waiting", namespace.waiting_jobs, where=False)

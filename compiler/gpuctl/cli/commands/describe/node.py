@@ -15,7 +15,6 @@ from gpuctl.cli.options.completion_callbacks import complete_node
 from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, reading_options
 from gpuctl.language.mig_profiles import profile_of
 from gpuctl.objects.selectors import taint_text
-from gpuctl.objects.timestamps import age
 from gpuctl.usecases.queries.node_description import describe_node
 from gpuctl.usecases.queries.read_context import ReadContext
 
@@ -33,7 +32,7 @@ def command(name: str, output: str, reading: ReadingOptions) -> int:
     return show_named(name, output, reading, describe_node, NodeReport.as_json, _show)
 
 
-def _show(_: ReadContext, node: NodeReport) -> None:
+def _show(read_context: ReadContext, node: NodeReport) -> None:
     k8s = node.k8s_status
     sections.show_facts(
         [
@@ -43,7 +42,7 @@ def _show(_: ReadContext, node: NodeReport) -> None:
             ("GPU type", _gpu_type(node)),
             ("GPUs", _gpu_line(node)),
             ("Address", node.address or ""),
-            ("Created", sections.when(node.created_at)),
+            ("Created", sections.when(read_context, node.created_at)),
         ]
     )
     sections.show_amounts("Resources", _amounts(node))
@@ -51,7 +50,7 @@ def _show(_: ReadContext, node: NodeReport) -> None:
     sections.show_lines("Labels", (f"{key}={value}" for key, value in node.labels.items()))
     sections.show_lines("Taints", map(taint_text, k8s.taints))
     headers = ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE")
-    sections.show_section("Conditions", headers, map(_condition, k8s.conditions))
+    sections.show_section("Conditions", headers, [_condition(read_context, item) for item in k8s.conditions])
     facts = {
         "Kubelet": k8s.kubelet_version,
         "Container runtime": k8s.container_runtime_version,
@@ -90,6 +89,6 @@ def _gpu_line(node: NodeReport) -> str:
     return "; ".join(parts)
 
 
-def _condition(item: dict[str, Any]) -> tuple[str, ...]:
-    since = age(item["lastTransitionTime"]) if item.get("lastTransitionTime") else ""
+def _condition(read_context: ReadContext, item: dict[str, Any]) -> tuple[str, ...]:
+    since = read_context.age(item.get("lastTransitionTime"))
     return item["type"], item["status"], item.get("reason") or "", since, item.get("message") or ""

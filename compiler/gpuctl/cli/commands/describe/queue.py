@@ -11,7 +11,6 @@ from gpuctl.cli.options.completion_callbacks import complete_queue
 from gpuctl.cli.options.document_options import namespace_option
 from gpuctl.cli.options.reading_options import ReadingOptions, detail_options, reading_options
 from gpuctl.cli.output.amounts import format_count, rounded_amount
-from gpuctl.objects.timestamps import age
 from gpuctl.usecases.queries.queue_queries import describe_queue
 from gpuctl.usecases.queries.read_context import ReadContext
 
@@ -33,14 +32,14 @@ def command(name: str, output: str, namespace: str | None, reading: ReadingOptio
     return show_named(name, output, reading, describe_queue, QueueDetail.as_json, _show, namespace)
 
 
-def _show(_: ReadContext, queue: QueueDetail) -> None:
+def _show(read_context: ReadContext, queue: QueueDetail) -> None:
     sections.show_facts(
         [
             ("Name", queue.name),
             ("Status", sections.state(queue.status) + (f": {queue.reason}" if queue.reason else "")),
             ("Cohort", "not known" if queue.resources is None else queue.cohort or "none"),
             ("Strategy", queue.strategy or ""),
-            ("Created", sections.when(queue.created_at)),
+            ("Created", sections.when(read_context, queue.created_at)),
         ]
     )
     amounts = [
@@ -55,9 +54,9 @@ def _show(_: ReadContext, queue: QueueDetail) -> None:
     sections.show_section("Quota", ("RESOURCE", "FLAVOR", "QUOTA", "USED", "BORROWED", "FREE"), amounts, unknown)
     sections.show_section("Local queues", _LOCAL, map(_local_cells, queue.local_queues), "none")
     unknown = "not known: Kueue's workloads may not be read" if queue.waiting_jobs is None else "none"
-    waiting = [(str(job.position), *_cells(job)) for job in queue.waiting]
+    waiting = [(str(job.position), *_cells(read_context, job)) for job in queue.waiting]
     sections.show_section("Waiting, in the order in which Kueue tries them", ("POSITION", *_JOB), waiting, unknown)
-    admitted = map(_cells, queue.admitted)
+    admitted = [_cells(read_context, job) for job in queue.admitted]
     sections.show_section("Admitted, the oldest first", _JOB, admitted, unknown)
 
 
@@ -67,6 +66,6 @@ def _local_cells(place: QueueEntrance) -> tuple[str, ...]:
     return place.name, place.namespace, place.status, *counts, used, place.reason or ""
 
 
-def _cells(job: QueueJob) -> tuple[str, ...]:
-    since = age(job.created_at) if job.created_at else ""
+def _cells(read_context: ReadContext, job: QueueJob) -> tuple[str, ...]:
+    since = read_context.age(job.created_at)
     return job.name, job.namespace, job.kind, str(job.priority), str(job.gpu), since

@@ -47,11 +47,11 @@ def _show(read_context: ReadContext, quotas: Sequence[QuotaState | Quota]) -> No
     for number, quota in enumerate(quotas):
         if number:
             click.echo()
-        show_quota(quota)
+        show_quota(read_context, quota)
         sections.show_holders("Used by", quota_holders(read_context, quota.namespace))
 
 
-def show_quota(quota: QuotaState | Quota) -> None:
+def show_quota(read_context: ReadContext, quota: QuotaState | Quota) -> None:
     """Print a quota and its use."""
     defaults = ", ".join(f"{name} {value}" for name, value in sorted(quota.defaults.items()))
     facts = [
@@ -59,7 +59,7 @@ def show_quota(quota: QuotaState | Quota) -> None:
         ("Quota", quota.name if quota.is_ours else f"{quota.name} (not gpuctl's)"),
         ("Description", quota.description or ""),
         ("Status", sections.state(quota.status)),
-        ("Created", sections.when(quota.created_at)),
+        ("Created", sections.when(read_context, quota.created_at)),
     ]
     if quota.scopes:
         facts.append(("Only pods in scope", ", ".join(quota.scopes)))

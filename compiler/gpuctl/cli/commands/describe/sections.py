@@ -13,8 +13,8 @@ from gpuctl.cli.output.table import detail_lines, state_colour, table
 from gpuctl.cli.output.terminal import is_coloured, terminal_width
 from gpuctl.language.display_text import visible
 from gpuctl.objects.quantities import amount_text
-from gpuctl.objects.timestamps import age
 from gpuctl.reading.nodes.node_rows import PodOnNode
+from gpuctl.usecases.queries.read_context import ReadContext
 
 INDENT = "  "
 
@@ -82,6 +82,6 @@ def state(word: str) -> str:
     return click.style(word, fg=state_colour(word)) if is_coloured() and state_colour(word) else word
 
 
-def when(timestamp: str | None) -> str:
+def when(read_context: ReadContext, timestamp: str | None) -> str:
     """Return a time and its age."""
-    return f"{timestamp} ({age(timestamp)} ago)" if timestamp else ""
+    return f"{timestamp} ({read_context.age(timestamp)} ago)" if timestamp else ""

@@ -27,7 +27,6 @@ from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.not_found import suggestion
 from gpuctl.language.kinds import WORKLOADS
-from gpuctl.objects.timestamps import age
 from gpuctl.reading.jobs.job_objects import Job
 from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.usecases.queries.job_queries import JobQuery, gpu_use, jobs_of_sweep, list_jobs, watch_jobs
@@ -149,7 +148,7 @@ def _list_sweep(read_context: ReadContext, query: JobQuery, output_form: JobTabl
     table = shown_table(headers, headings=output_form.headings, droppable=(*_LEFT_OUT_FIRST, *_LEFT_OUT_THEN))
     cells = []
     for row in rows:
-        _, name, namespace, _, word, ready, node, _, since, *wide = _cells(row, output_form)
+        _, name, namespace, _, word, ready, node, _, since, *wide = _cells(read_context, row, output_form)
         values = row.sweep_values or {}
         cells.append([name, namespace, *(values.get(key, "") for key in names), word, ready, node, since, *wide])
     show_rows(table, cells)
@@ -166,7 +165,7 @@ def _list(read_context: ReadContext, query: JobQuery, output_form: JobTableOptio
         show_value(job_rows(list_jobs(read_context, query).rows).as_json(), output_form.output)
         return 0
     listing = list_jobs(read_context, query)
-    if not _print(listing.rows, output_form):
+    if not _print(read_context, listing.rows, output_form):
         click.echo(_nothing(read_context, query, listing.statuses), err=True)
     elif sys.stdout.isatty() and output_form.output != "name":
         click.echo(_footer(read_context, listing.jobs), err=True)
@@ -214,12 +213,12 @@ def _no_such_pool(read_context: ReadContext, name: str) -> str:
     return "" if is_known else f"There is no pool {name}: {suggestion(name, pools)}"
 
 
-def _print(rows: Sequence[JobTableRow], output_form: JobTableOptions) -> bool:
+def _print(read_context: ReadContext, rows: Sequence[JobTableRow], output_form: JobTableOptions) -> bool:
     """Print rows. Return False if the list is empty."""
     if output_form.output == "name":
         return _print_names(rows, output_form)
     if rows or not sys.stdout.isatty():
-        show_rows(_table(output_form), (_cells(row, output_form) for row in rows))
+        show_rows(_table(output_form), (_cells(read_context, row, output_form) for row in rows))
     return bool(rows)
 
 
@@ -244,13 +243,13 @@ def _name(row: JobTableRow, output_form: JobTableOptions) -> str:
     return f"pod/{row.pod}" if output_form.pods_only else row.identity.title
 
 
-def _cells(row: JobTableRow, output_form: JobTableOptions) -> list[str]:
+def _cells(read_context: ReadContext, row: JobTableRow, output_form: JobTableOptions) -> list[str]:
     name, namespace, kind = row.identity.name, row.identity.namespace, row.identity.kind
     node = row.node or ""
     if output_form.by_job and node.count(",") > 0:
         node = f"{node.split(',')[0]}(+{node.count(',')})"
     cells = [row.shown_id, name, namespace, kind, row.state.word, row.ready, node, row.ip or ""]
-    cells.append(age(row.created_at) if row.created_at else "")
+    cells.append(read_context.age(row.created_at))
     if output_form.output == "wide":
         cells += [
             row.pool or "",
@@ -281,7 +280,7 @@ def _watch(read_context: ReadContext, query: JobQuery, output_form: JobTableOpti
             _print_names(rows, output_form)
         elif rows:
             # One table for all batches: on a narrow terminal each batch would otherwise choose its own columns.
-            show_rows(table, [_cells(row, output_form) for row in rows])
+            show_rows(table, [_cells(read_context, row, output_form) for row in rows])
         sys.stdout.flush()
     return 0
 

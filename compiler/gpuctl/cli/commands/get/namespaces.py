@@ -11,7 +11,6 @@ import click
 from gpuctl.cli.commands.get.listing import ListEntry, show_list, strip_kinds
 from gpuctl.cli.options.completion_callbacks import complete_namespace
 from gpuctl.cli.options.reading_options import ListOptions, ReadingOptions, list_options, open_context, reading_options
-from gpuctl.objects.timestamps import age
 from gpuctl.reading.queues.namespace_rows import NamespaceRow
 
 if TYPE_CHECKING:
@@ -46,8 +45,8 @@ def command(
         entries = []
         for item in found:
             cells = [item.name, item.status or "", str(item.jobs), str(item.gpu_used), ",".join(item.quotas)]
-            since = age(item.created_at) if item.created_at else ""
-            entries.append(ListEntry(f"namespace/{item.name}", [*cells, since]))
+            cells.append(read_context.age(item.created_at))
+            entries.append(ListEntry(f"namespace/{item.name}", cells))
         nothing = "No namespace has gpuctl jobs or quotas; --all shows the others."
         show_list(output_form, partial(_answer, found), HEADERS, (), entries, nothing)
     return 0

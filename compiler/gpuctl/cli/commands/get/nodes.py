@@ -14,7 +14,6 @@ from gpuctl.cli.options.reading_options import ListOptions, ReadingOptions, list
 from gpuctl.cli.output.amounts import format_count, rounded_amount
 from gpuctl.language.display_text import first_few
 from gpuctl.objects.quantities import parse_quantity
-from gpuctl.objects.timestamps import age
 from gpuctl.reading.nodes.label_rows import LabelRow
 from gpuctl.reading.nodes.node_rows import NodeDetails
 from gpuctl.usecases.queries.node_queries import NodeListing, NodeQuery, list_nodes
@@ -93,18 +92,20 @@ def command(
         elif gpu_detail:
             _show_gpus(read_context, found.gpus, output_form)
         else:
-            show_nodes(found.nodes, output_form, _nothing(found.query, found.others))
+            _show_nodes(read_context, found.nodes, output_form, _nothing(found.query, found.others))
     return 0
 
 
-def show_nodes(nodes: Sequence[NodeDetails | NodeItem], output_form: ListOptions, nothing: str) -> None:
+def _show_nodes(
+    read_context: ReadContext, nodes: Sequence[NodeDetails | NodeItem], output_form: ListOptions, nothing: str
+) -> None:
     """Print nodes as a list. A column has the slices that drivers can still create, if a node can have any."""
     headers = HEADERS if not any(node.free_slices for node in nodes) else (*HEADERS, "FREE SLICES")
     entries = []
     for node in nodes:
         cells = [node.name, node.status, str(node.gpu_total), format_count(node.gpu_used), format_count(node.gpu_free)]
         wide = [rounded_amount("cpu", parse_quantity(node.cpu)), rounded_amount("memory", parse_quantity(node.memory))]
-        wide += [node.address or "", age(node.created_at), node.kubernetes or ""]
+        wide += [node.address or "", read_context.age(node.created_at), node.kubernetes or ""]
         cells += [node.gpu_type or "", node.pool]
         if headers is not HEADERS:
             cells.append(", ".join(f"{number} x {profile}" for profile, number in node.free_slices.items()))

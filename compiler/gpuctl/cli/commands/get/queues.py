@@ -19,7 +19,6 @@ from gpuctl.cli.options.reading_options import (
     reading_options,
 )
 from gpuctl.cli.output.amounts import format_count, rounded_amount
-from gpuctl.objects.timestamps import age
 
 if TYPE_CHECKING:
     from gpuctl.api.queue_answers import QueueItem
@@ -59,7 +58,7 @@ def command(
             cells = [row.name, row.cohort or "", row.status]
             cells += [_count(row.waiting_jobs, waiting), _count(row.admitted_jobs, admitted)]
             local = ",".join(f"{place.namespace}/{place.name}" for place in row.local_queues)
-            wide = (local, age(row.created_at) if row.created_at else "", row.reason or "")
+            wide = (local, read_context.age(row.created_at), row.reason or "")
             cells += [_cell(row, name) for name in ("cpu", "memory", "gpu")]
             entries.append(ListEntry(f"queue/{row.name}", cells, wide))
         where = f" for namespace {read_context.scope.namespace}" if read_context.scope.namespace else ""

@@ -19,7 +19,6 @@ from gpuctl.cli.options.reading_options import (
     reading_options,
 )
 from gpuctl.cli.output.amounts import rounded_amount
-from gpuctl.objects.timestamps import age
 from gpuctl.reading.queues.quota_rows import QuotaState
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def command(
         for quota in quotas:
             cells = [quota.namespace, quota.name, quota.status, *(cell(quota, name) for name in ("cpu", "memory"))]
             cells += [gpu_cell(quota), cell(quota, "jobs")]
-            wide = (age(quota.created_at), ", ".join(quota.scopes), quota.description or "")
+            wide = (read_context.age(quota.created_at), ", ".join(quota.scopes), quota.description or "")
             entries.append(ListEntry(f"quota/{quota.namespace}", cells, wide))
         where = f" in namespace {read_context.scope.searched}" if read_context.scope.searched else ""
         show_list(output_form, partial(_answer, quotas), HEADERS, WIDE, entries, f"There are no quotas{where}.")
