@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
-PATIENCE = 20.0
+QUEUE_TIMEOUT = 20.0
 """Seconds that a request waits for other compilations of its caller."""
 
 
@@ -51,7 +51,7 @@ class CompileLocks:
         """
         with self._lock:
             turn = self._turns.setdefault(caller, threading.Lock())
-        if not turn.acquire(timeout=PATIENCE):
+        if not turn.acquire(timeout=QUEUE_TIMEOUT):
             raise StillCompiling
         try:
             yield

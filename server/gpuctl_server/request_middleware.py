@@ -22,7 +22,7 @@ from gpuctl.language.translation_files import chinese_sentences
 from gpuctl.usecases.service.saved_logins import server_url
 from gpuctl.usecases.service.service_client import STATED_SERVER
 from gpuctl_server.access.tokens import digest_of
-from gpuctl_server.console.sessions import CSRF_HEADER, SESSION, Session, Sessions
+from gpuctl_server.console.sessions import CSRF_HEADER, SESSION, BrowserSession, Sessions
 from gpuctl_server.content_negotiation import wants_chinese
 from gpuctl_server.fair_slots import CountedSlots, FairSlots, NoFreeSlot
 from gpuctl_server.http_problems import Problem, answer, unexpected
@@ -248,7 +248,7 @@ def _require_csrf_token(request: HTTPConnection) -> None:
 
     :raises Problem: 403.
     """
-    session: Session | None = request.scope.get("state", {}).get(SESSION)
+    session: BrowserSession | None = request.scope.get("state", {}).get(SESSION)
     if session is None or request.scope["method"] in _READS:
         return
     if not session.permits(request.headers.get(CSRF_HEADER, "")):

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from control_plane import ControlPlane
 from gpuctl_server.access.tokens import TokenEntry, digest_of, new_token, write_tokens
-from gpuctl_server.console.sessions import LIFETIME, Session, Sessions, TokenTooLong
+from gpuctl_server.console.sessions import LIFETIME, BrowserSession, Sessions, TokenTooLong
 from support.served import Served, serving
 
 SESSION = "/console/session"
@@ -142,7 +142,7 @@ def test_cookie_needs_https_where_tls_ends_in_front_of_the_service(plane: Contro
 
 def test_token_larger_than_a_cookie_is_rejected() -> None:
     with pytest.raises(TokenTooLong):
-        Sessions(secure=True).begin(Session("x" * 3100), Response())
+        Sessions(secure=True).begin(BrowserSession("x" * 3100), Response())
 
 
 def test_pages_are_compressed_and_kept_by_browsers(served: Served) -> None:

@@ -8,16 +8,16 @@ import pytest
 from starlette.responses import Response
 
 from gpuctl_server.access.oidc_login import LoginAttempt
-from gpuctl_server.console.sessions import Session, Sessions
+from gpuctl_server.console.sessions import BrowserSession, Sessions
 
 
 @pytest.mark.parametrize("other", ['a={"x": 1}', "foo[bar]=1", "flag", "a=b c", 'a="x'])
 def test_session_is_found_beside_any_cookie(other: str) -> None:
     sessions = Sessions(secure=False)
     response = Response()
-    sessions.begin(Session("secret"), response)
+    sessions.begin(BrowserSession("secret"), response)
     cookie = response.headers["set-cookie"].split(";", 1)[0]
-    assert sessions.find(f"{other}; {cookie}") == Session("secret")
+    assert sessions.find(f"{other}; {cookie}") == BrowserSession("secret")
 
 
 def test_attempt_is_that_of_this_host_at_any_path() -> None:

@@ -121,7 +121,7 @@ def test_processor_limit_counts_cpu_time_of_its_thread() -> None:
 
 
 def test_documents_of_one_caller_are_compiled_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compile_limits, "PATIENCE", 0.05)
+    monkeypatch.setattr(compile_limits, "QUEUE_TIMEOUT", 0.05)
     turns = CompileLocks()
     results: list[str] = []
 

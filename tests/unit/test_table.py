@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpuctl.api.job_detail_answers import JobResources
 from gpuctl.cli.commands.describe.job import _amounts
 from gpuctl.cli.commands.describe.sections import show_amounts
-from gpuctl.cli.output.table import Table, detail_lines, shorten, state_colour, table, width_of
+from gpuctl.cli.output.table import Table, cut_cell, detail_lines, state_colour, table, width_of
 
 HEADERS = ("JOB ID", "NAME", "STATUS", "REASON")
 ROWS = [
@@ -165,7 +165,7 @@ def test_cells_with_line_breaks_and_blanks_stay_one_line() -> None:
 
 @given(st.text(alphabet="ab中文 é", max_size=30), st.integers(1, 20))
 def test_shortened_text_fits(text: str, width: int) -> None:
-    shown = shorten(text, width)
+    shown = cut_cell(text, width)
     assert width_of(shown) <= max(width, 1)
     assert shown == text or shown.endswith("…")
 

@@ -1,4 +1,4 @@
-"""Pause and resume: a paused job's pods end and free their GPUs until it is resumed.
+"""Pause: a job's pods end and free their GPUs until it is resumed (:mod:`gpuctl.acts.resuming`).
 
 A Job or JobSet is suspended (``spec.suspend``). So is a CronJob, which then creates no further runs; its unfinished
 run continues. A Deployment or StatefulSet is scaled to 0, with its replicas recorded in an annotation. An autoscaler

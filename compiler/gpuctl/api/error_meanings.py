@@ -96,7 +96,11 @@ def _of_service(error: Any) -> ErrorMeaning:
 
 
 def _of_answer(error: Any, found: ErrorMeaning) -> ErrorMeaning:
-    """Return the meaning of an error of the API server."""
+    """Return the meaning of an error of the API server.
+
+    Objects that it refuses, also by a webhook, are errors of the plan: ``Refused`` in the dry run, and failed steps,
+    ``NotApplied``, in the execution.
+    """
     if error.status in _ANSWERS:
         return found._replace(status=error.status, name=error.reason or _ANSWERS[error.status])
     if 400 <= error.status < 500:

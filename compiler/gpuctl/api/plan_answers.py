@@ -132,7 +132,10 @@ def preview_code(plan: Plan) -> int:
 
 
 def difference_code(plan: Plan) -> int:
-    """Return the exit code of a comparison: 0 no differences, 1 differences, 2 undetermined."""
+    """Return the exit code of a comparison: 0 no differences, 1 differences, 2 undetermined.
+
+    Missing rights and objects that a GitOps controller tracks prevent an apply, but no comparison.
+    """
     if plan.errors:
         return UNDETERMINED
     return 1 if plan.writes or plan.recovery else 0

@@ -1,4 +1,4 @@
-"""Durable file writes, and the staging directory of a build."""
+"""Durable file writes, and the lock and the staging directory of a build."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def remove_empty(tree: Path, folders: Iterable[str]) -> None:
 
 
 @contextlib.contextmanager
-def staging_directory(directory: Path) -> Iterator[Path]:
+def locked_staging(directory: Path) -> Iterator[Path]:
     """Lock a directory for one build, and yield a staging directory inside it.
 
     git ignores the staging directory, and kubectl -R reads none of its files, because no name ends in ``.yaml``. Files

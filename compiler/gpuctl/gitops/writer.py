@@ -16,7 +16,7 @@ from typing import NamedTuple
 from gpuctl.gitops.build_error import BuildError, relative_path
 from gpuctl.gitops.comparison import FileChange
 from gpuctl.gitops.directory_state import DirectoryState, inspect_directory, read_plain, unwritable
-from gpuctl.gitops.disk import STAGING, remove_empty, staging_directory, sync_folder, write_new
+from gpuctl.gitops.disk import STAGING, locked_staging, remove_empty, sync_folder, write_new
 from gpuctl.gitops.layout import File
 from gpuctl.gitops.manifest import MANIFEST, is_merged, merge_manifests, parse_sources, render_manifest
 from gpuctl.gitops.sources import BuildSource, removed_sources
@@ -55,6 +55,9 @@ def build(
 ) -> BuildOutcome:
     """Bring a directory to exactly these files, and keep foreign files.
 
+    Only one build at a time changes a directory: see :func:`gpuctl.gitops.disk.locked_staging`. A build that has
+    nothing to change takes no lock.
+
     :param sources: the sources of the files; the manifest records them.
     :param allow_source: also remove files of recorded sources that ``sources`` do not contain.
     :param force: also overwrite or remove files that were edited by hand since the last build.
@@ -66,7 +69,7 @@ def build(
         state = _inspect(target, request)
         _raise_problems(state, request)
         if state.changes or os.path.lexists(target / STAGING):
-            with _created_directory(target), staging_directory(target) as staging:
+            with _created_directory(target), locked_staging(target) as staging:
                 # Another build may have changed the directory before the lock was taken.
                 state = _inspect(target, request)
                 _raise_problems(state, request)

@@ -116,10 +116,11 @@ class ApiRequests:
     ) -> Any:
         """Send a request and return the JSON of the response.
 
-        While ``patience`` lasts, a request is retried after 429 (the server did not act on it); reads and idempotent
-        writes also after 5xx and broken connections. All writes are idempotent (a delete names a uid, an apply states
-        fields) except creates and writes of one version: ``on_uncertain`` is called when the server may have acted on
-        one.
+        While ``patience`` lasts, a request of any method is retried after 429, 5xx and broken connections, with growing
+        pauses, or those of ``Retry-After``. Except for 429 the server may have acted on it. That does not matter for
+        writes that are idempotent (a delete names a uid, an apply states fields). For the others, creates and writes of
+        one version, callers pass ``on_uncertain``, which is called in this case: see
+        :meth:`gpuctl.kube.session.Session.create`.
 
         :raises ApiError: the response is an error.
         :raises ConnectionFailed: no response.
@@ -233,7 +234,8 @@ class ApiRequests:
         """Return the body of a response as a stream. The request has been sent, and its status is 200, when this
         returns.
 
-        Transient failures before that are retried as in :meth:`request`.
+        Transient failures before that are retried every half second while ``patience`` lasts, except for 500: the node
+        does not respond.
 
         :raises ApiError: the response is an error.
         :raises ConnectionFailed: no response.
@@ -249,7 +251,6 @@ class ApiRequests:
                 if response.status == 200:
                     return ResponseStream(response, say("the answer to GET {path}", path=path))
                 error = api_error(response.status, response.refusal(), response.headers)
-                # The API server responds with 500 if the node does not respond.
                 if not error.is_transient or error.status == 500:
                     raise error
             if not self._may_wait(start, 0.0):

@@ -123,7 +123,7 @@ class ExecPlugin:
         if problem:
             raise self._failure(problem)
         if code:
-            words = " ".join(_masked(said.decode("utf-8", "replace")).split())[-300:]
+            words = " ".join(_redacted(said.decode("utf-8", "replace")).split())[-300:]
             raise self._failure(f"it ended with exit code {code}" + (f": {words}" if words else ""))
         return bytes(out)
 
@@ -164,5 +164,5 @@ class ExecPlugin:
         )
 
 
-def _masked(text: str) -> str:
+def _redacted(text: str) -> str:
     return visible(redact(text.replace("\n", " ")))

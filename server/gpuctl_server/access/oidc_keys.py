@@ -10,7 +10,7 @@ import jwt
 
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.language.sentences import say
-from gpuctl_server.access.oidc_login import PATIENCE, provider_address
+from gpuctl_server.access.oidc_login import PROVIDER_TIMEOUT, provider_address
 
 _LAST = 300.0
 """Seconds after which keys are fetched again."""
@@ -76,7 +76,7 @@ class ProviderKeys:
 
     def _published(self) -> Sequence[jwt.PyJWK]:
         if self._client is None:
-            self._client = jwt.PyJWKClient(provider_address(self._issuer, "jwks_uri"), timeout=PATIENCE)
+            self._client = jwt.PyJWKClient(provider_address(self._issuer, "jwks_uri"), timeout=PROVIDER_TIMEOUT)
         try:
             return self._client.get_signing_keys(refresh=True)
         except (jwt.PyJWKClientError, jwt.PyJWKSetError, jwt.PyJWKError, OSError, ValueError) as error:

@@ -23,9 +23,9 @@ from gpuctl.language.ip_addresses import is_loopback
 from gpuctl.language.sentences import say
 from gpuctl_server.request_log import LOG
 
-LIFETIME = 600
+ATTEMPT_LIFETIME = 600
 """Time for logging in at the provider, seconds."""
-PATIENCE = 10
+PROVIDER_TIMEOUT = 10
 """Timeout of requests to the provider, seconds."""
 _BYTES = 32
 _LARGEST = 1024 * 1024
@@ -167,7 +167,7 @@ def read_json(address: str | urllib.request.Request) -> dict[str, Any]:
     :raises ConnectionFailed: there is no answer, or an error.
     """
     try:
-        with urllib.request.urlopen(address, timeout=PATIENCE) as answer:  # noqa: S310 - checked when set up
+        with urllib.request.urlopen(address, timeout=PROVIDER_TIMEOUT) as answer:  # noqa: S310 - checked when set up
             found = json.loads(answer.read(_LARGEST))
     except (urllib.error.URLError, OSError, ValueError) as error:
         where = address if isinstance(address, str) else address.full_url

@@ -31,7 +31,7 @@ class TokenTooLong(ValueError):
 
 
 @dataclass(frozen=True)
-class Session:
+class BrowserSession:
     """A logged-in browser."""
 
     token: str
@@ -58,7 +58,7 @@ class Sessions:
         prefix = "__Host-" if secure else ""
         self._cookie, self._attempt = f"{prefix}{COOKIE}", f"{prefix}{_ATTEMPT}"
 
-    def begin(self, session: Session, response: Response) -> None:
+    def begin(self, session: BrowserSession, response: Response) -> None:
         """Add the cookie of a session to a response.
 
         :raises TokenTooLong: the cookie would be too large for browsers.
@@ -90,7 +90,7 @@ class Sessions:
             self._cookie, value, max_age=age, path="/", secure=self._secure, httponly=True, samesite="strict"
         )
 
-    def find(self, header: str) -> Session | None:
+    def find(self, header: str) -> BrowserSession | None:
         """Return the session of a Cookie header; None without a valid one."""
         if self._cookie not in header:
             return None
@@ -100,4 +100,4 @@ class Sessions:
             token = base64.b64decode(value + "=" * (-len(value) % 4), b"-_", validate=True).decode("ascii")
         except (ValueError, binascii.Error):
             return None
-        return Session(token) if token.isprintable() and token.strip() == token != "" else None
+        return BrowserSession(token) if token.isprintable() and token.strip() == token != "" else None

@@ -11,10 +11,9 @@ from starlette.responses import JSONResponse, Response
 
 from gpuctl.language.sentences import say
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.oidc_login import LIFETIME as ATTEMPT_LIFETIME
-from gpuctl_server.access.oidc_login import CodeFlow, LoginAttempt, LoginFailed
+from gpuctl_server.access.oidc_login import ATTEMPT_LIFETIME, CodeFlow, LoginAttempt, LoginFailed
 from gpuctl_server.access.rights import AccessRequest
-from gpuctl_server.console.sessions import CALLBACK, SESSION, Session, TokenTooLong
+from gpuctl_server.console.sessions import CALLBACK, SESSION, BrowserSession, TokenTooLong
 from gpuctl_server.console.static_files import PAGE, static_files
 from gpuctl_server.content_negotiation import JSON
 from gpuctl_server.http_problems import Problem, Route, UnknownPath
@@ -81,7 +80,7 @@ async def log_in(
     # A form of another site cannot have this type.
     if not request.headers.get("content-type", "").startswith(JSON):
         raise Problem(415, say("the body must be {type}", type=JSON))
-    session = Session(login.token.strip())
+    session = BrowserSession(login.token.strip())
     response = JSONResponse(await _answer(service, await caller_with(service, session.token), session))
     try:
         service.sessions.begin(session, response)
@@ -93,7 +92,7 @@ async def log_in(
 @router.get(LOGIN)
 async def current_session(request: Request, service: ServiceOf) -> Response:
     """Return the session of the browser; ``name`` is null without one."""
-    session: Session | None = request.scope.get("state", {}).get(SESSION)
+    session: BrowserSession | None = request.scope.get("state", {}).get(SESSION)
     try:
         caller = None if session is None else await caller_with(service, session.token)
     except Problem:
@@ -132,7 +131,7 @@ async def logged_in_at_provider(request: Request, service: ServiceOf) -> Respons
         attempt = LoginAttempt.of(service.sessions.attempt(request.headers.get("cookie", "")))
         if attempt is None:
             raise LoginFailed("expired")
-        session = Session(
+        session = BrowserSession(
             await anyio.to_thread.run_sync(flow.token, attempt, dict(request.query_params), limiter=REVIEWS)
         )
         await caller_with(service, session.token)
@@ -165,7 +164,7 @@ def _flow(service: Service) -> CodeFlow:
     return service.code_flow
 
 
-async def _answer(service: Service, caller: Caller, session: Session) -> dict[str, Any]:
+async def _answer(service: Service, caller: Caller, session: BrowserSession) -> dict[str, Any]:
     return {
         "name": caller.name,
         "csrf": session.csrf,

@@ -144,13 +144,13 @@ class GpuWeights:
 
     def resource_turns(self, node: Object) -> Mapping[str, float]:
         """Return the GPU resources of a node with the number of replicas per card."""
-        turns = self.turns(node)
+        turns = self.replicas_per_card(node)
         names = (node.get("status") or {}).get("capacity") or {}
         return {name: turns.get(name, 1) for name in names if self._is_relevant(name) and name not in self._parts}
 
     def node_gpus(self, node: Object, field: str) -> float:
         """Return the number of GPUs in ``allocatable`` or ``capacity`` of a node's status."""
-        turns = self.turns(node)
+        turns = self.replicas_per_card(node)
         total = 0.0
         for name, amount in amounts((node.get("status") or {}).get(field)).items():
             if not self._is_relevant(name) or name in self._parts:
@@ -163,18 +163,19 @@ class GpuWeights:
         return total
 
     def units_per_card(self, node: Object) -> dict[str, float]:
-        """Return the units of each resource that make one card of a node: :meth:`turns` for resources shared by time,
-        the memory of a card for shares in memory.
+        """Return the units of each resource that make one card of a node: :meth:`replicas_per_card`, and the memory of
+        a card for shares in memory.
         """
-        found: dict[str, float] = {**self.turns(node)}
+        found: dict[str, float] = {**self.replicas_per_card(node)}
         for how in self._shares.values():
             size = self._card_memory(node, how)
             if size:
                 found[how.memory] = float(size / how.unit)
         return found
 
-    def turns(self, node: Object) -> dict[str, float]:
-        """Return the number of replicas per card of each resource of a node that is shared by time.
+    def replicas_per_card(self, node: Object) -> dict[str, float]:
+        """Return the units of each resource that make one card of a node, if they are not one: for resources shared by
+        time the replicas of a card.
 
         Of a MIG profile of which the node's cards have fewer slices than others, it is a fraction of one. Of cards that
         are MIG instances, it is the number of them that make a card.

@@ -1,4 +1,4 @@
-"""The difference of a step as two texts, before and after, for a unified diff. Secrets are masked."""
+"""The difference of a step as two texts, before and after, for a unified diff. Credentials are masked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuctl.objects.recreated_objects import recreatable
 
 
 def masked_change(change: FieldOutcome) -> FieldOutcome:
-    """Return a change for output. Secrets that differ are masked differently, as in ``kubectl diff``."""
+    """Return a change for output. Credentials that differ are masked differently, as in ``kubectl diff``."""
     return FieldOutcome(change.path, *masked_pair(change.old, change.new, change.path))
 
 
@@ -59,7 +59,7 @@ def _patched(step: Step) -> Object:
 
 
 def _presented(obj: Object, keys: Records) -> Object:
-    """Return an object without gpuctl's records, and with masked secrets."""
+    """Return an object without gpuctl's records, and with masked credentials."""
     metadata = dict(obj["metadata"])
     metadata.pop("uid", None)
     metadata.pop("resourceVersion", None)

@@ -185,7 +185,7 @@ def _line(row: Sequence[str], layout: _Layout, state: int | None) -> str:
     out = []
     for column in layout.columns:
         cell, width = row[column], layout.widths[column]
-        shown = shorten(cell, width, tail=column in layout.tails) if layout.cut else cell
+        shown = cut_cell(cell, width, tail=column in layout.tails) if layout.cut else cell
         padding = " " * max(1, width - width_of(shown) + layout.gap)
         if column == state and state_colour(cell) is not None:
             shown = click.style(shown, fg=state_colour(cell))
@@ -198,7 +198,7 @@ def state_colour(status: str) -> str | None:
     return _COLOURS.get(status.replace(" ", "").removeprefix("Init:"))
 
 
-def shorten(text: str, width: int, *, tail: bool = False) -> str:
+def cut_cell(text: str, width: int, *, tail: bool = False) -> str:
     """Return a text of at most ``width`` columns, cut with ``…`` at its end, or with ``tail`` at its beginning."""
     if width_of(text) <= width:
         return text

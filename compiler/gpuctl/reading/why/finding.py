@@ -95,7 +95,7 @@ CAUSES: dict[str, str] = {
 }
 """Cause -> meaning, ordered by what to fix first. Programs rely on the codes; do not change them."""
 
-RANKS = {cause: rank for rank, cause in enumerate(CAUSES)}
+_RANKS = {cause: rank for rank, cause in enumerate(CAUSES)}
 
 
 class Proof(NamedTuple):
@@ -133,7 +133,7 @@ class Finding:
     @property
     def rank(self) -> tuple[bool, int, float]:
         """Sort key: the smallest has to be fixed first."""
-        return self.is_past, RANKS[self.cause], -self.weight
+        return self.is_past, _RANKS[self.cause], -self.weight
 
 
 def in_namespace(name: str, namespace: str) -> str:
