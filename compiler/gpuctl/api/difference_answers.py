@@ -277,6 +277,11 @@ class ImpactAnswer(ApiModel):
         )
 
 
+def against_code(changes: StateChanges) -> int:
+    """Return the exit code of ``diff --against``: 1 if an object differs, else 0."""
+    return 1 if changes.objects else 0
+
+
 def impact_code(impact: Impact, fail_on: Literal["new", "any"]) -> int:
     """Return the exit code of an impact: 1 if something does not fit, else 0.
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import click
 
 from gpuctl.api.cluster_answers import clusters_difference_code
-from gpuctl.api.difference_answers import DifferencesAnswer
+from gpuctl.api.difference_answers import DifferencesAnswer, against_code
 from gpuctl.api.error_meanings import UNDETERMINED
 from gpuctl.api.json_values import to_json
 from gpuctl.api.plan_answers import difference_code
@@ -129,4 +129,4 @@ def _against(against: str, documents: DocumentOptions, output: str) -> int:
         click.echo(to_json(DifferencesAnswer.of(changes).as_json()), nl=False)
     else:
         sys.stdout.writelines(markdown_lines(changes, against) if output == "markdown" else text_lines(changes))
-    return 1 if changes.objects else 0
+    return against_code(changes)
