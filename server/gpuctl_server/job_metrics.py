@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from gpuctl.api.job_detail_answers import JobMetrics
+from gpuctl.api.json_values import rounded
 from gpuctl.language.sentences import say
 from gpuctl.objects.quantities import format_number
 from gpuctl.objects.timestamps import format_timestamp
@@ -75,7 +76,7 @@ def job_metrics(service: Service, item: ListedJob) -> JobMetrics:
     deadline = time.monotonic() + _SOON
     now = {name: _now(prometheus, queries[name], values, deadline) for name in (*_IN_DETAIL, "memoryTotal")}
     return JobMetrics(
-        gpu_utilization=_rounded(now["gpuUtilization"]),
+        gpu_utilization=rounded(now["gpuUtilization"]),
         memory_usage=memory_text(now["memoryUsage"], now["memoryTotal"]),
         network_latency=_formatted(queries["networkLatency"], now["networkLatency"]),
         throughput=_formatted(queries["throughput"], now["throughput"]),
@@ -133,7 +134,7 @@ def _over_time(
 
 def _points(found: list[Series]) -> list[dict[str, Any]]:
     return [
-        {"timestamp": format_timestamp(sample.time), "value": _rounded(sample.value)}
+        {"timestamp": format_timestamp(sample.time), "value": rounded(sample.value)}
         for series in found
         for sample in series.samples
     ]
@@ -154,10 +155,6 @@ def _now(
 
 def _formatted(query: MetricQuery, value: float | None) -> str | None:
     return None if value is None else query.text.replace("{value}", format_number(Fraction(value)))
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 2)
 
 
 def _invalid(message: str) -> Problem:

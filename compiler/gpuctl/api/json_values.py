@@ -15,6 +15,17 @@ def number(value: Fraction | None) -> int | float | None:
     return value.numerator if value.denominator == 1 else float(value)
 
 
+def rounded(value: float | None, digits: int = 2) -> float | None:
+    """Return a value rounded to ``digits`` decimals; None, if it is unknown, stays None."""
+    return None if value is None else round(value, digits)
+
+
+def gpu_amount(value: float | None) -> float | int | None:
+    """Return a number of GPUs, as an integer if it is whole."""
+    amount = rounded(value)
+    return int(amount) if amount is not None and amount == int(amount) else amount
+
+
 def change_values(changes: Iterable[tuple[str, Any, Any]]) -> list[dict[str, Any]]:
     """Return changed fields, each a path, an old and a new value, as JSON objects."""
     return [{"path": path, "from": old, "to": new} for path, old, new in changes]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpuctl.api.base_models import ApiModel
+from gpuctl.api.json_values import rounded
 from gpuctl.objects.durations import HOUR
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.usage.gpu_time import GpuHolder, GpuTime, KnownTime
@@ -142,10 +143,10 @@ class HeldNow(ApiModel):
             **_workload(item.holder),
             gpus=item.gpus,
             use_now=item.use,
-            mean_use=_rounded(late.mean_use),
+            mean_use=rounded(late.mean_use),
             idle_gpu_hours=None if item.recent is None else hours(late.idle),
             gpu_hours=None if item.recent is None else hours(late.held),
-            coverage=_rounded(late.coverage, 4),
+            coverage=rounded(late.coverage, 4),
         )
 
 
@@ -320,9 +321,9 @@ def _time(use: GpuTime, capacity: float | None) -> dict[str, float | None]:
         "free_gpu_hours": hours(use.free),
         "unusable_gpu_hours": hours(use.unusable),
         "unsized_gpu_hours": hours(use.unsized),
-        "capacity_share": _rounded(use.share_of(use.capacity if use.capacity is not None else capacity)),
-        "mean_use": _rounded(use.mean_use),
-        "coverage": _rounded(use.coverage, 4),
+        "capacity_share": rounded(use.share_of(use.capacity if use.capacity is not None else capacity)),
+        "mean_use": rounded(use.mean_use),
+        "coverage": rounded(use.coverage, 4),
     }
 
 
@@ -330,7 +331,7 @@ def _quota(view: UsageView, use: GpuTime) -> dict[str, float | None]:
     """Return the fields of :class:`QuotaFields`; none for other levels than namespaces."""
     if view.level != "namespace":
         return {}
-    return {"allowed_gpu_hours": hours(use.allowed), "allocation_rate": _rounded(use.share_of(use.allowed))}
+    return {"allowed_gpu_hours": hours(use.allowed), "allocation_rate": rounded(use.share_of(use.allowed))}
 
 
 def _known(known: KnownTime | None) -> dict[str, Any]:
@@ -343,7 +344,3 @@ def _known(known: KnownTime | None) -> dict[str, Any]:
 def hours(seconds: float | None) -> float | None:
     """Return GPU-hours."""
     return None if seconds is None else round(seconds / HOUR, _DIGITS)
-
-
-def _rounded(value: float | None, digits: int = 2) -> float | None:
-    return None if value is None else round(value, digits)

@@ -40,16 +40,21 @@ _LAST = 100
 _WORKLOADS = range(RANKS["Job"], RANKS["HorizontalPodAutoscaler"])
 
 
+def rank_of(kind: str) -> int:
+    """Return the rank of a kind for creation; unknown kinds come last."""
+    return RANKS.get(kind, _LAST)
+
+
 def deletion_rank(kind: str) -> int:
     """Return the rank for deletion: workloads of all kinds first, then their autoscalers, then what they need.
 
     A job that cannot be deleted thus keeps the objects around it.
     """
-    rank = RANKS.get(kind, _LAST)
+    rank = rank_of(kind)
     return 0 if rank in _WORKLOADS else _LAST - rank // 10 * 10
 
 
 def sort_key(obj: Object) -> tuple[int, str, str, str]:
     """Return the sort key: rank, namespace, name and kind. The order does not depend on that of the documents."""
     metadata = obj["metadata"]
-    return (RANKS.get(obj["kind"], _LAST), metadata.get("namespace", ""), metadata["name"], obj["kind"])
+    return (rank_of(obj["kind"]), metadata.get("namespace", ""), metadata["name"], obj["kind"])

@@ -28,7 +28,7 @@ from gpuctl.language.display_text import and_list
 from gpuctl.language.exclusion_checks import place_of
 from gpuctl.language.fields import Block, Scalar
 from gpuctl.language.kinds import KINDS, WORKLOADS, model_of
-from gpuctl.language.reference import ITEM, USER_KEY, description_of, names_of
+from gpuctl.language.reference import ITEM, USER_KEY, description_of, dotted_path, names_of
 from gpuctl.language.schema_rules import NEEDS, NUMERIC_KEY, TEMPLATE, TEXT_RULES
 from gpuctl.language.spelling import spelling_pattern
 from gpuctl.language.value_forms import SingleValue, ValueForm, form_of, keys_of, type_name
@@ -322,7 +322,7 @@ class _Place(NamedTuple):
     @property
     def name(self) -> str:
         """The path as text."""
-        return ".".join(self.path).replace(f".{ITEM}", ITEM)
+        return dotted_path(self.path)
 
     @property
     def templated(self) -> bool:

@@ -49,6 +49,8 @@ KUBERNETES_PREFIX = "kube-"
 """Start of the names of namespaces that are reserved for Kubernetes itself."""
 HOST_LABEL = "kubernetes.io/hostname"
 """Node label with the name of the node."""
+DEFAULT_KUBERNETES = "1.36"
+"""Kubernetes version of the output if the platform names none."""
 DEFAULT_DOMAIN = "runwhere.ai"
 """Prefix of labels if the platform sets none."""
 

@@ -29,7 +29,7 @@ from gpuctl.language.fields import (
     empty_list,
 )
 from gpuctl.language.gpu_block import GpuBlock
-from gpuctl.language.names import DEFAULT_CODE_IMAGE, DEFAULT_DOMAIN
+from gpuctl.language.names import DEFAULT_CODE_IMAGE, DEFAULT_DOMAIN, DEFAULT_KUBERNETES
 from gpuctl.language.network_block import NetworkSettings
 from gpuctl.language.notify_block import NotifySettings
 from gpuctl.language.policy_block import PolicyBlock
@@ -57,7 +57,7 @@ class KubernetesBlock(Block):
     """Target Kubernetes version of the output."""
 
     version: NonEmpty = Field(
-        "1.36",
+        DEFAULT_KUBERNETES,
         description="Minor version that output is validated against, 1.29 or newer.",
         examples=["1.33"],
     )

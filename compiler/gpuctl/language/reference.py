@@ -7,7 +7,7 @@ described by a :class:`FieldEntry`; :func:`look_up` finds entries by paths in an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -20,6 +20,11 @@ from gpuctl.language.yaml_notation import block_lines, in_yaml
 
 ITEM, USER_KEY = "[]", "NAME"
 """Path steps that are not keys: an item of a list, and a name that the user chooses."""
+
+
+def dotted_path(path: Sequence[str]) -> str:
+    """Return the path of a field as text: ``storage.workdirs[].path``, ``nodes.NAME.gpu-type``."""
+    return ".".join(path).replace(f".{ITEM}", ITEM)
 
 
 def description_of(model: type[Block]) -> str:
@@ -49,8 +54,8 @@ class FieldEntry:
 
     @property
     def dotted(self) -> str:
-        """The path as text: ``storage.workdirs[].path``, ``nodes.NAME.gpu-type``."""
-        return ".".join(self.path).replace(f".{ITEM}", ITEM)
+        """The path as text."""
+        return dotted_path(self.path)
 
     @property
     def topic(self) -> str:

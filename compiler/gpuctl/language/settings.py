@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpuctl.language.drift_rules import DriftRule
 from gpuctl.language.gpu_settings import GpuSettings
-from gpuctl.language.names import DEFAULT_DOMAIN, HOST_LABEL
+from gpuctl.language.names import DEFAULT_DOMAIN, DEFAULT_KUBERNETES, HOST_LABEL
 
 if TYPE_CHECKING:
     # Without a platform no model is needed: commands that only read a cluster do not load pydantic.
@@ -68,7 +68,7 @@ class Settings(GpuSettings):
     @property
     def kubernetes_version(self) -> str:
         """Kubernetes version of the manifests, without a leading ``v``."""
-        return self._platform.kubernetes.version.removeprefix("v") if self._platform is not None else "1.36"
+        return self._platform.kubernetes.version.removeprefix("v") if self._platform is not None else DEFAULT_KUBERNETES
 
     @property
     def serves_image_volumes(self) -> bool:

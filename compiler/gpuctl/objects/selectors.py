@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from gpuctl.objects.api_resources import Object
 
 Labels = Mapping[str, str]
+_BLOCKING = ("NoSchedule", "NoExecute")
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
@@ -49,6 +50,14 @@ def tolerates(toleration: Object, taint: Object) -> bool:
     return operator == "Exists" or (
         operator == "Equal" and (toleration.get("value") or "") == (taint.get("value") or "")
     )
+
+
+def blocking_taint(taints: Iterable[Object], tolerations: Sequence[Object]) -> Object | None:
+    """Return the first taint that keeps a pod with these tolerations off a node; None if there is none."""
+    for taint in taints:
+        if taint.get("effect") in _BLOCKING and not any(tolerates(item, taint) for item in tolerations):
+            return taint
+    return None
 
 
 def taint_text(taint: Mapping[str, str]) -> str:

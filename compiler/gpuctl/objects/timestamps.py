@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timezone, tzinfo
 
-from gpuctl.objects.durations import rough_duration
+from gpuctl.objects.durations import HOUR, rough_duration
 
 _FRACTION = re.compile(r"\.(\d+)")
 
@@ -40,6 +40,11 @@ def format_timestamp(time: datetime | float, timespec: str = "seconds") -> str:
     """Return a time, or the seconds since 1970, as RFC 3339 in UTC; smaller units than ``timespec`` are cut off."""
     moment = time if isinstance(time, datetime) else datetime.fromtimestamp(time, timezone.utc)
     return moment.astimezone(timezone.utc).isoformat(timespec=timespec).removesuffix("+00:00") + "Z"
+
+
+def next_hour(time: float) -> int:
+    """Return the first full hour of UTC at or after a time, both in seconds since 1970."""
+    return -int(-time // HOUR) * HOUR
 
 
 def age(timestamp: str | None, now: datetime | None = None) -> str:

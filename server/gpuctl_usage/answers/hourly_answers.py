@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from gpuctl.api.json_values import gpu_amount, rounded
 from gpuctl.language.sentences import say
 from gpuctl.objects.durations import DAY
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.answers.namespace_capacity import NamespaceCapacities
-from gpuctl_usage.answers.number_format import gpu_amount, rounded
 from gpuctl_usage.answers.query_scope import Cursor, Paging, TooMuch, find_cluster, page_or_list, rows_after
 from gpuctl_usage.answers.steps import StepUnit, bounds, zone_of
 from gpuctl_usage.rollup import quotients

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
+from gpuctl.api.json_values import gpu_amount, rounded
 from gpuctl.objects.durations import DAY, HOUR
 from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.timestamps import format_timestamp
@@ -20,7 +21,6 @@ from gpuctl.reading.usage.price_list import PriceList, cost, sum_known
 from gpuctl.reading.usage.usage_costs import is_same_time
 from gpuctl_usage.answers.held_models import held_by
 from gpuctl_usage.answers.hourly_answers import HoursQuery, read_known_steps
-from gpuctl_usage.answers.number_format import gpu_amount, rounded
 from gpuctl_usage.answers.query_scope import find_cluster
 from gpuctl_usage.answers.steps import StepUnit
 from gpuctl_usage.facts import Holding, WorkloadKey

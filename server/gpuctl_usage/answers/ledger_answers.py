@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from gpuctl.api.json_values import rounded
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.answers.hourly_answers import (
     HoursQuery,
@@ -15,7 +16,6 @@ from gpuctl_usage.answers.hourly_answers import (
     row_query,
     rows_of,
 )
-from gpuctl_usage.answers.number_format import rounded
 from gpuctl_usage.answers.query_scope import find_cluster
 from gpuctl_usage.rollup import ledger as ledgers
 from gpuctl_usage.rollup import quotients

@@ -9,12 +9,11 @@ from typing import Any
 
 from sqlalchemy import Column, Row
 
-from gpuctl.objects.durations import HOUR
-from gpuctl.reading.usage.price_list import PriceList
+from gpuctl.api.json_values import rounded
+from gpuctl.reading.usage.price_list import PriceList, cost_at
 from gpuctl.reading.usage.usage_costs import is_same_time
 from gpuctl_usage.answers.held_models import held_by, values_of_key
 from gpuctl_usage.answers.hourly_answers import HoursQuery
-from gpuctl_usage.answers.number_format import rounded
 from gpuctl_usage.answers.query_scope import find_cluster
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.database_tables import holdings
@@ -49,7 +48,7 @@ def with_costs(
     ):
         price, sum_ = periods[held.part].models.get(held.model), costs[group]
         seconds[group] += held.seconds
-        costs[group] = None if price is None or sum_ is None else sum_ + held.seconds / HOUR * price
+        costs[group] = None if price is None or sum_ is None else sum_ + cost_at(price, held.seconds)
     return [{**row, "cost": _cost(row, seconds, costs), "currency": prices.currency or None} for row in rows]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
+from gpuctl.api.json_values import gpu_amount, rounded
 from gpuctl.language.sentences import say
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl_usage.answers.hourly_answers import HoursQuery, RowsOrPage
-from gpuctl_usage.answers.number_format import gpu_amount, rounded
 from gpuctl_usage.answers.query_scope import Cursor, NothingKept, TooMuch, find_cluster, page_or_list
 from gpuctl_usage.facts import WorkloadAllocation
 from gpuctl_usage.rollup.quotients import mean_over

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from gpuctl.language.sentences import say
 from gpuctl.objects.durations import HOUR
+from gpuctl.objects.timestamps import next_hour
 from gpuctl_usage.answers.query_scope import InvalidQuery
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}")
@@ -47,11 +48,6 @@ def zone_of(name: str) -> tzinfo:
         # ZoneInfo raises different errors for unknown names and for names of directories.
         pass
     raise UnknownZone(say("tz: time zone `{name}` does not exist; use a name such as Asia/Shanghai", name=name[:64]))
-
-
-def next_hour(time: float) -> int:
-    """Return the first full hour at or after a time."""
-    return -int(-time // HOUR) * HOUR
 
 
 def bounds(start: float, end: float, step: StepUnit, zone: tzinfo) -> list[int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Step
-from gpuctl.backend.object_order import RANKS, deletion_rank
+from gpuctl.backend.object_order import RANKS, deletion_rank, rank_of
 from gpuctl.objects.api_resources import WORKLOADS, Key, labels_of
 
 _LEAVING = 1000
@@ -75,7 +75,7 @@ def _stage(step: Step) -> int:
         return _LEAVING + 1 + deletion_rank(step.key.kind)
     if step.companion_of is not None or step.key.kind in WORKLOADS:
         return RANKS["Job"]
-    rank = RANKS.get(step.key.kind, 100)
+    rank = rank_of(step.key.kind)
     return rank if rank < RANKS["ResourceQuota"] else rank // 10 * 10
 
 

@@ -31,9 +31,8 @@ from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import quantity
-from gpuctl.objects.selectors import tolerates
+from gpuctl.objects.selectors import blocking_taint
 
-_BLOCKING = ("NoSchedule", "NoExecute")
 PodName = tuple[str, str]
 """Namespace and name of a pod."""
 
@@ -366,8 +365,7 @@ def _is_tainted(option: DeviceFilter, device: _Device) -> bool:
     tolerations = [
         dict(zip(("key", "operator", "value", "effect"), toleration, strict=True)) for toleration in option.tolerations
     ]
-    taints = (taint for taint in device.value.get("taints") or () if taint.get("effect") in _BLOCKING)
-    return any(not any(tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
+    return blocking_taint(device.value.get("taints") or (), tolerations) is not None
 
 
 NO_DEVICE_COUNTS = DeviceCounts(Snapshot("", [], []))

@@ -17,12 +17,11 @@ from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.pod_specs import required_node_terms
 from gpuctl.objects.quantities import sum_by_key
-from gpuctl.objects.selectors import requirement_matches, tolerates
+from gpuctl.objects.selectors import blocking_taint, requirement_matches
 
 NOT_CREATED = "~"
 """Prefix of the creation times of jobs that do not exist yet: they sort after all existing times."""
 _NEVER = "Never"
-_BLOCKING = ("NoSchedule", "NoExecute")
 # v1beta1 values of what v1beta2 calls MayStopSearch.
 _STOPS = ("Borrow", "Preempt", "MayStopSearch")
 
@@ -241,9 +240,9 @@ def _all_excluded(
 def _excluded(spec: Object, flavor: Object, keys: set[str]) -> str | None:
     """Return why pods cannot use a flavor, or None. Only these label keys are compared."""
     tolerations = [*(spec.get("tolerations") or ()), *(flavor.get("tolerations") or ())]
-    for taint in flavor.get("taints") or ():
-        if taint.get("effect") in _BLOCKING and not any(tolerates(item, taint) for item in tolerations):
-            return say("has the taint {taint}, which its pods do not tolerate", taint=taint["key"])
+    taint = blocking_taint(flavor.get("taints") or (), tolerations)
+    if taint is not None:
+        return say("has the taint {taint}, which its pods do not tolerate", taint=taint["key"])
     labels = flavor.get("labels") or {}
     wanted = {key: value for key, value in (spec.get("nodeSelector") or {}).items() if key in keys}
     if not wanted.items() <= labels.items() or not _in_terms(spec, labels, keys):

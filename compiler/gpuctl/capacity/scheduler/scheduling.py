@@ -19,11 +19,10 @@ from gpuctl.capacity.scheduler.scheduler_model import (
     SpreadConstraint,
 )
 from gpuctl.objects.api_resources import Object
-from gpuctl.objects.selectors import Labels, requirement_matches, selector_matches, tolerates
+from gpuctl.objects.selectors import Labels, blocking_taint, requirement_matches, selector_matches, tolerates
 
 Pair = tuple[str, str]
 """A topology domain: key and value of a node label."""
-_BLOCKING = ("NoSchedule", "NoExecute")
 _UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
@@ -137,10 +136,7 @@ def _is_schedulable(incoming: IncomingPod, node_info: NodeInfo, _: NeighbourCoun
 
 def untolerated_taint(incoming: IncomingPod, node: SchedulableNode) -> Object | None:
     """Return a node's first taint that a pod does not tolerate. Source: ``tainttoleration/taint_toleration.go``."""
-    for taint in node.taints:
-        if taint.get("effect") in _BLOCKING and not any(tolerates(item, taint) for item in incoming.tolerations):
-            return taint
-    return None
+    return blocking_taint(node.taints, incoming.tolerations)
 
 
 def _selected(incoming: IncomingPod, node: SchedulableNode) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import click
@@ -127,10 +128,6 @@ def callbacks_of(invocation: Invocation, progress: Progress) -> RunCallbacks:
         progress.clear()
         return confirm_plan(plan, yes=invocation.yes)
 
-    def lose(problems: Sequence[str]) -> bool:
-        progress.clear()
-        return confirm_lost_progress(problems)
-
     def done(step: Step) -> None:
         progress.clear()
         if not invocation.as_json:
@@ -142,7 +139,7 @@ def callbacks_of(invocation: Invocation, progress: Progress) -> RunCallbacks:
         on_step_done=done,
         on_wait=progress.wait,
         on_message=progress.say,
-        accept_lost_progress=lose,
+        accept_lost_progress=partial(_accept_loss, progress),
     )
 
 
@@ -154,14 +151,17 @@ def checkpoint_callbacks(*, without_checkpoint: bool) -> Iterator[RunCallbacks |
         return
     progress = Progress()
 
-    def lose(problems: Sequence[str]) -> bool:
-        progress.clear()
-        return confirm_lost_progress(problems)
-
     try:
-        yield RunCallbacks(on_wait=progress.wait, on_message=progress.say, accept_lost_progress=lose)
+        yield RunCallbacks(
+            on_wait=progress.wait, on_message=progress.say, accept_lost_progress=partial(_accept_loss, progress)
+        )
     finally:
         progress.clear()
+
+
+def _accept_loss(progress: Progress, problems: Sequence[str]) -> bool:
+    progress.clear()
+    return confirm_lost_progress(problems)
 
 
 def can_ask_user() -> bool:

@@ -12,14 +12,13 @@ from gpuctl.gitops.markdown import code, code_cell, escaped
 from gpuctl.gitops.value_change import changes_text
 from gpuctl.language.masking import masked_pair, redact
 
-_WORDS = {"differs": "differs", "gone": "gone", "unnamed": "unnamed"}
 _WIDTH = 9
 _LONGEST = 120
 
 
 def summary(drift: Drift) -> str:
     """Return the counts in words: ``2 differ, 1 gone, 5 the same``."""
-    counts = {what: sum(one.what == what for one in drift.objects) for what in _WORDS}
+    counts = {what: sum(one.what == what for one in drift.objects) for what in ("differs", "gone", "unnamed")}
     said = [f"{counts['differs']} {'differs' if counts['differs'] == 1 else 'differ'}"] if counts["differs"] else []
     said += [f"{counts['gone']} gone"] if counts["gone"] else []
     said += [f"{counts['unnamed']} in no document"] if counts["unnamed"] else []
@@ -55,7 +54,7 @@ def drift_markdown(drift: Drift, server: str, cluster: str | None, revision: str
         yield "|---|---|---|---|---|"
     for one in drift.objects:
         if not one.fields:
-            yield f"| {escaped(_name(one))} | {_WORDS[one.what]} | | | {escaped(one.reason)} |"
+            yield f"| {escaped(_name(one))} | {one.what} | | | {escaped(one.reason)} |"
         for field in one.fields:
             live, wanted = _values(field)
             values = map(code_cell, (named(field.path), live, wanted))
@@ -68,7 +67,7 @@ def drift_markdown(drift: Drift, server: str, cluster: str | None, revision: str
 
 def _title(one: DriftedObject) -> str:
     said = f"since {one.since}" if one.since else "" if one.fields else one.reason
-    return f"{_WORDS[one.what]:<{_WIDTH}} {_name(one)}" + (f"  ({said})" if said else "")
+    return f"{one.what:<{_WIDTH}} {_name(one)}" + (f"  ({said})" if said else "")
 
 
 def _name(one: DriftedObject) -> str:
@@ -91,13 +90,13 @@ def _field(field: DriftedField) -> str:
 
 def _values(field: DriftedField) -> tuple[str, str]:
     live, wanted = masked_pair(field.live, field.wanted, field.path)
-    return _flow(live), _flow(wanted)
+    return _shown(live), _shown(wanted)
 
 
-def _flow(value: Any) -> str:
+def _shown(value: Any) -> str:
     if value is None:
         return ""
-    text = json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+    text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 

@@ -166,7 +166,7 @@ def _lost(step: Step) -> Iterator[str]:
 
 
 def _flow(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _in_order_of(model: Any, value: Any) -> Any:

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from gpuctl.language.usage_block import UsagePrices
 from gpuctl.objects.durations import HOUR
+from gpuctl.objects.timestamps import next_hour
 
 
 class PricePeriod(NamedTuple):
@@ -64,7 +65,7 @@ def price_list(stated: UsagePrices) -> PriceList:
     for change in stated.changes:
         midnight = datetime.fromisoformat(change.start).replace(tzinfo=zone).timestamp()
         models = {**models, **change.models}
-        changes.append((change.start, float(-(-midnight // HOUR) * HOUR), models))
+        changes.append((change.start, float(next_hour(midnight)), models))
     return PriceList(stated.models, stated.currency or "", changes)
 
 
@@ -73,7 +74,15 @@ def cost(gpu_seconds: Mapping[str, float], prices: Mapping[str, float]) -> float
     used = {model: seconds for model, seconds in gpu_seconds.items() if seconds > 0}
     if not used.keys() <= prices.keys():
         return None
-    return sum(seconds / HOUR * prices[model] for model, seconds in used.items())
+    return sum(cost_at(prices[model], seconds) for model, seconds in used.items())
+
+
+def cost_at(price: float, gpu_seconds: float) -> float:
+    """Return the cost of GPU-seconds.
+
+    :param price: of one GPU-hour.
+    """
+    return gpu_seconds / HOUR * price
 
 
 def sum_known(amounts: Iterable[float | None]) -> float | None:

@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gpuctl.objects.durations import HOUR
 from gpuctl.reading.usage.gpu_time import GpuHolder
-from gpuctl.reading.usage.price_list import cost, sum_known
+from gpuctl.reading.usage.price_list import cost, cost_at, sum_known
 from gpuctl.reading.usage.usage_records import GroupUse
 
 _LOST = 1e-6
@@ -56,7 +55,7 @@ def group_costs(
     held_at = {prices.get(group.holder.value) for group in models if group.total.held > 0}
     price = held_at.pop() if len(held_at) == 1 else None
     if price is not None:
-        return [GroupCost(*(part / HOUR * price for part in (group.total.held, group.total.idle))) for group in groups]
+        return [GroupCost(*(cost_at(price, part) for part in (group.total.held, group.total.idle))) for group in groups]
     of_group: dict[GpuHolder, list[ModelUse]] = defaultdict(list)
     of_workload: dict[GpuHolder, list[ModelUse]] = defaultdict(list)
     for row in rows:
@@ -69,7 +68,7 @@ def group_costs(
         if not is_whole or any(row.model not in prices for row in own):
             found.append(GroupCost(None, None))
             continue
-        held = sum(row.held / HOUR * prices[row.model] for row in own)
+        held = sum(cost_at(prices[row.model], row.held) for row in own)
         found.append(GroupCost(held, _idle_cost(group, own, group_of, of_workload, workloads, prices)))
     return found
 
@@ -117,8 +116,8 @@ def _idle_cost(
     prices: Mapping[str, float],
 ) -> float | None:
     if len({prices[row.model] for row in own}) <= 1:
-        return group.total.idle / HOUR * (prices[own[0].model] if own else 0.0)
-    idle = cost = 0.0
+        return cost_at(prices[own[0].model], group.total.idle) if own else 0.0
+    idle = of_idle = 0.0
     for holder in {row.holder for row in own}:
         all_of_it = of_workload[holder]
         if holder not in workloads:
@@ -127,8 +126,8 @@ def _idle_cost(
         if left > 0 and len({(prices.get(row.model), group_of(row)) for row in all_of_it}) > 1:
             return None
         idle += left
-        cost += left / HOUR * prices[all_of_it[0].model]
-    return cost if is_same_time(idle, group.total.idle) else None
+        of_idle += cost_at(prices[all_of_it[0].model], left)
+    return of_idle if is_same_time(idle, group.total.idle) else None
 
 
 def is_same_time(one: float, other: float) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuctl.objects.durations import HOUR
+from gpuctl.objects.timestamps import next_hour
 from gpuctl.reading.usage.gpu_time import GpuHolder, GpuTime, KnownTime
 
 
@@ -28,11 +28,7 @@ class UsageRange:
     @property
     def seconds(self) -> float:
         """Return the length of the hours that begin in the range, seconds."""
-        return float(_next_hour(self.end) - _next_hour(self.start))
-
-
-def _next_hour(time: float) -> int:
-    return -int(-time // HOUR) * HOUR
+        return float(next_hour(self.end) - next_hour(self.start))
 
 
 class GroupUse(NamedTuple):
