@@ -135,7 +135,8 @@ def _found(board: Board, caller: Caller, name: WaitedName) -> ListedJob | None:
 
 
 def _missing(name: WaitedName, condition: str) -> WaitResult:
-    if name.kind and name.namespace:
+    """Return the result for a name without a job. With an id, the client has found the job before."""
+    if name.job_id and name.kind and name.namespace:
         return deletion_result(name.job, Identity(name.namespace, name.job, name.kind), condition)
     if condition == "deleted":
         return already_deleted(name.job)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpuctl.api.wait_models import WaitedName
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.jobs import wait_until
@@ -15,6 +16,7 @@ from gpuctl.reading.jobs.wait_until import _Wait, _Waited
 from gpuctl.reading.why import cause_summary
 from gpuctl.reading.why.cause_summary import causes_of
 from gpuctl.reading.why.waiting_reasons import WaitingReason
+from gpuctl_server.job_waits import _missing
 
 
 @pytest.mark.parametrize(("phase", "outcome"), [("Running", None), ("Failed", "failed")])
@@ -107,3 +109,12 @@ def test_few_of_the_jobs_that_have_failed_at_once_are_explained(monkeypatch: pyt
     assert [result.cause for result in found] == ["crashes"] * 20 + [""] * 10
     assert found[-1].message == "training/train-29 failed: BackoffLimitExceeded"
     assert len(explained) == 20
+
+
+def test_job_counts_as_deleted_only_for_a_client_that_has_found_it() -> None:
+    """A misspelt name is no job that was deleted, though its kind and namespace are given."""
+    name = WaitedName(job="train", namespace="n", kind="training")
+    assert _missing(name, "done").message == "there is no job train: it will not be done"
+    found = name.model_copy(update={"job_id": "train-1x8k2"})
+    assert _missing(found, "done").message == "training/train was deleted: it will not be done"
+    assert [_missing(one, "deleted").outcome for one in (name, found)] == ["met", "met"]
