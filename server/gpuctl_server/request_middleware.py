@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpuctl.hints import Surface, set_request_surface
 from gpuctl.kube.api_errors import ConfigurationError
+from gpuctl.language.display_text import shorten
 from gpuctl.language.sentences import Translation, say, set_translation
 from gpuctl.language.translation_files import chinese_sentences
 from gpuctl.usecases.service.saved_logins import server_url
@@ -96,6 +97,7 @@ class RequestMiddleware:
             if len(request.headers.getlist("authorization")) > 1:
                 raise Problem(400, say("the header Authorization is given twice"), error="InvalidRequest")
             _reject_etag(request)
+            _reject_compression(request)
             _require_csrf_token(request)
             if scope["path"] in _OPEN:
                 await self._app(scope, receive, sending)
@@ -241,6 +243,17 @@ def _reject_etag(request: HTTPConnection) -> None:
             error="InvalidRequest",
             hint=say("leave it out; `confirmed` in the body of `/apply` executes only the plan that was shown"),
         )
+
+
+def _reject_compression(request: HTTPConnection) -> None:
+    """Reject a compressed body by its header: as text or JSON it would be a confusing error.
+
+    :raises Problem: 400.
+    """
+    encoding = request.headers.get("content-encoding", "")
+    if encoding.lower() not in ("", "identity"):
+        text = say("the body has the Content-Encoding {encoding}: send it without", encoding=shorten(encoding))
+        raise Problem(400, text, error="InvalidRequest")
 
 
 def _require_csrf_token(request: HTTPConnection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import re
 import signal
@@ -298,6 +299,18 @@ def test_write_that_depends_on_an_etag_is_rejected(served: Served) -> None:
     assert "objects have no ETag" in refused.json()["message"]
     assert client.delete("/jobs/none", headers={"If-Match": "*"}).status_code == 404
     assert client.get("/jobs", headers=etag).status_code == 200
+
+
+def test_compressed_body_is_rejected_by_its_encoding(served: Served) -> None:
+    body = gzip.compress(json.dumps({"resource": "jobs", "action": "get"}).encode())
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    answer = served.call("POST", "/auth/check", status=400, content=body, headers=headers)
+    assert (answer["error"], answer["message"]) == (
+        "InvalidRequest",
+        "the body has the Content-Encoding gzip: send it without",
+    )
+    plain = {"Content-Type": "application/json", "Content-Encoding": "identity"}
+    assert served.call("POST", "/auth/check", content=gzip.decompress(body), headers=plain)["allowed"]
 
 
 def test_messages_follow_accept_language(served: Served) -> None:
