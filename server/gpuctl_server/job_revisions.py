@@ -12,7 +12,6 @@ from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.plan.plan import NoSuchJob
 from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
-from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.jobs.document_history import DocumentHistory, NoHistory
@@ -80,7 +79,7 @@ def earlier_document(
     if again:
         target = removed_training(history)
     else:
-        live = live_document(Scope(session, history.namespace), history.name, service.keys)
+        live = live_document(session, history, service.keys)
         target = choose_target(history, live, to)
     submission = compile_documents(
         service,

@@ -209,3 +209,20 @@ def test_rollback_uses_the_rights_of_its_user(plane: ControlPlane, place: Place)
     refused = place.gpuctl("rollback", "serve", "--yes", "--kubeconfig", str(plane.kubeconfig("member")), code=3)
     assert "you may not create or delete secrets" in refused.err
     assert image_of(place) == "v3"
+
+
+def test_rollback_is_of_the_kind_in_the_history(place: Place) -> None:
+    """A job of another kind that another tool gave the same name is not taken for the current one."""
+    apply_three_revisions(place)
+    labels = {"app": "serve", KEYS.job_type: "training"}
+    pod = {"containers": [{"name": "main", **image("v1")}], "restartPolicy": "Never"}
+    spec = {"suspend": True, "template": {"metadata": {"labels": labels}, "spec": pod}}
+    metadata = {"name": "serve", "labels": labels}
+    place.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
+    assert "to revision 2 (" in place.gpuctl("rollback", "serve", code=2).err
+
+
+def test_rerun_of_a_misspelt_job_says_so_without_the_right_to_read_histories(place: Place) -> None:
+    place.kubectl("create", "rolebinding", "viewer", "--clusterrole=view", "--user=viewer")
+    said = place.gpuctl("rerun", "trian", "--as", "viewer", code=1).err
+    assert said.startswith(f"error: there is no job or pod trian in namespace {place.namespace}\n")

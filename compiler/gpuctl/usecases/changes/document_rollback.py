@@ -19,7 +19,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.gitops.value_change import changes_text
 from gpuctl.gitops.value_comparison import value_changes
 from gpuctl.hints import JobHint, RevisionHint
-from gpuctl.kube.api_errors import NotPossible
+from gpuctl.kube.api_errors import ApiError, NotPossible
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import Template, say
@@ -88,15 +88,17 @@ def find_target(scope: Scope, name: str, keys: Records, to: int | None) -> Rollb
     :raises NotRevertible: no other document was applied before, or credentials are missing.
     """
     history = read_documents(scope, name, keys)
-    return choose_target(history, live_document(Scope(scope.session, history.namespace), history.name, keys), to)
+    return choose_target(history, live_document(scope.session, history, keys), to)
 
 
-def live_document(scope: Scope, name: str, keys: Records) -> dict[str, Any] | None:
-    """Return the document that a job was created from, without credentials; None if the job or the document does not
-    exist.
+def live_document(session: Session, history: DocumentHistory, keys: Records) -> dict[str, Any] | None:
+    """Return the document that the job of a history was created from, without credentials; None if the job or the
+    document does not exist.
     """
+    # Another tool may have given a job of another kind the same name.
+    title = f"{history.rows[0].past.document['kind']}/{history.name}"
     with contextlib.suppress(NoSuchJob):
-        workload = find_job(scope, name, keys)[0].workload
+        workload = find_job(Scope(session, history.namespace), title, keys)[0].workload
         if workload is not None:
             found = document_of(workload, keys.document)
             return None if found is None else without_credentials(found)[0]
@@ -158,37 +160,42 @@ def rerun_present_or_removed(
     *,
     platform: str | os.PathLike[str] | None,
 ) -> Plan:
-    """Run trainings again as :func:`change_trainings`, a single one also if it is deleted: :func:`rerun_removed`."""
+    """Run trainings again as :func:`change_trainings`.
+
+    A single one may be deleted, if the user may read its history: see :func:`_rerun_removed`.
+    """
     try:
         return change_trainings(session, change, names, namespace, settings, run, callbacks)
     except JobNotFound as absent:
         if len(names) > 1:
             raise
+        scope = Scope(session, namespace)
         try:
-            return rerun_removed(session, names[0], namespace, platform, records(settings), run, callbacks)
-        except NoHistory:
+            with session.within(run.timeout):
+                history = read_documents(scope, names[0], records(settings))
+        except (NoHistory, ApiError) as error:
+            if isinstance(error, ApiError) and not error.lacks_permission:
+                raise
             raise absent from None
+    return _rerun_removed(session, scope, history, platform, run, callbacks)
 
 
-def rerun_removed(
+def _rerun_removed(
     session: Session,
-    name: str,
-    namespace: str | None,
+    scope: Scope,
+    history: DocumentHistory,
     platform: str | os.PathLike[str] | None,
-    keys: Records,
     run: RunOptions,
     callbacks: RunCallbacks,
 ) -> Plan:
     """Run a deleted training again. The user confirms it first, because any user who may create Secrets in the
     namespace can write its history.
 
-    :raises NoSuchJob: no history, or histories in several namespaces.
     :raises NotRevertible: the job was not a training, or credentials are missing.
     :raises Refused: a check failed, or the user did not confirm; nothing was changed.
     """
-    scope = Scope(session, namespace)
     with session.within(run.timeout):
-        target = removed_training(read_documents(scope, name, keys))
+        target = removed_training(history)
         request = rollback_request(session, target, platform, PlanOptions(queue=run.queue), callbacks)
     for note in scope.notes:
         callbacks.on_message(f"note: {note}")
