@@ -36,7 +36,7 @@ class Gpu(NamedTuple):
 class GpuSettings:
     """The part of the platform's settings that is about GPUs. Without a platform file, built-in tables are used."""
 
-    def __init__(self, platform: PlatformDocument | None) -> None:
+    def __init__(self, platform: PlatformDocument | None = None) -> None:
         self._platform = platform
 
     @property

@@ -47,10 +47,6 @@ class Settings(GpuSettings):
     importing those takes longer than a request to the API server.
     """
 
-    def __init__(self, platform: PlatformDocument | None = None) -> None:
-        super().__init__(platform)
-        self._labels: dict[str, str] = {}
-
     @property
     def platform(self) -> PlatformDocument:
         """The platform's document; without one, an empty document."""
@@ -103,10 +99,7 @@ class Settings(GpuSettings):
 
     def label(self, name: str) -> str:
         """Return a label or annotation key of the platform: ``pool`` -> ``runwhere.ai/pool``."""
-        label = self._labels.get(name)
-        if label is None:
-            label = self._labels[name] = f"{self.domain}/{name}"
-        return label
+        return f"{self.domain}/{name}"
 
     @property
     def drift_rules(self) -> list[DriftRule]:

@@ -55,14 +55,10 @@ def keys_of(model: type[Block]) -> Iterator[tuple[str, FieldInfo]]:
 
 
 @cache
-def _field_form(model: type[Block], key: str) -> ValueForm:
-    info = dict(keys_of(model))[key]
-    return _form(info.annotation, tuple(info.metadata))
-
-
 def form_of(model: type[Block], key: str) -> ValueForm:
     """Return the values allowed for a field of a block."""
-    return _field_form(model, key)
+    info = dict(keys_of(model))[key]
+    return _form(info.annotation, tuple(info.metadata))
 
 
 def _form(annotation: Any, metadata: tuple[Any, ...]) -> ValueForm:
