@@ -138,6 +138,21 @@ def test_hint_for_a_key_is_that_of_its_block(document: dict[str, Any]) -> None:
     assert error.hint == "did you mean `git`?"
 
 
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("hostIPC", "write `podPatch: {hostIPC: x}` in `defaults.training`"),
+        ("tty", "write `podPatch: {containers: [{name: main, tty: x}]}` in `defaults.training`"),
+        ("securityContext", "write `security: {user: 1000}` in `defaults.training`; other fields go into `podPatch`"),
+        ("schedule", "`schedule` belongs in `defaults.training`"),
+    ],
+)
+def test_the_top_of_defaults_is_not_that_of_the_platform(key: str, hint: str) -> None:
+    document = {"kind": "platform", "version": "v0.1", "defaults": {"training": {"resources": {key: "x"}}}}
+    (error,) = gpuctl.compile(gpuctl.Source("a.yaml", json.dumps(document))).diagnostics
+    assert error.hint == hint
+
+
 MOUNT = {"path": "/etc/app", "configMap": "app"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gpuctl.frontend.diagnostics import FieldPath
+from gpuctl.frontend.diagnostics import FieldPath, format_path
 from gpuctl.frontend.field_shapes import ModelShape, kind_shape
 from gpuctl.frontend.spans import value_at
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, OptionNode, YamlNode
@@ -76,13 +76,14 @@ class Replacement(NamedTuple):
     def key(self) -> str:
         return self.line.partition(":")[0]
 
-    def hint(self, kind: str) -> Sentence | None:
-        """Return the hint for a document of a kind; None if jobs of the kind cannot have the field."""
+    def hint(self, kind: str, top: str) -> Sentence | None:
+        """Return the hint for a document of a kind; None if jobs of the kind cannot have the field.
+
+        :param top: the block that contains a partial document; "" for a document.
+        """
         terms = {"line": self.line, "block": self.place, "more": say(self.more)}
         if not self.kinds or kind in self.kinds:
-            if self.place:
-                return say("write `{line}` in `{block}`{more}", **terms)
-            return say("write `{line}` at the top of the document{more}", **terms)
+            return _write(self.line, self.place or top, say(self.more))
         if self.kinds != _TRAINING:
             return None
         if self.place:
@@ -233,8 +234,10 @@ def unknown_key_hint(
     beside = {fold(other.value) for other, _ in block.value if _is_in(other, block) == _is_in(key, block)}
     if fold(text) == "valuefrom" and "secret" in shape.keys:
         return say("write `secret: NAME` and `key: KEY`, `configMap: NAME` and `key: KEY`, or `fieldRef: FIELD`")
+    top = ""
     if kind == "platform" and path[:1] == ("defaults",) and len(path) > 1:
         # A partial document of another kind.
+        top = format_path(path[:2])
         root, kind, path = value_at(root, path[:2]) or root, str(path[1]), path[2:]
     place = ".".join(part for part in path if isinstance(part, str))
     if place == "job.sweep":
@@ -254,29 +257,37 @@ def unknown_key_hint(
         hint = _suggest(close, beside)
     home = _home_of(text, path, kind)
     if home is not None and (hint is None or fold(text) in home[1]):
-        return _belongs(home[2], home[0], root)
+        return _belongs(home[2], home[0], root, top)
     if kind in WORKLOADS:
         own = _OWN_FIELDS.get(fold(text))
         is_here = own is not None and (not own.kinds or kind in own.kinds)
         if own is not None and is_here and (path[:1] == (own.key,) or _is_written(root, own.place, own.key)):
-            hint = hint or _belongs(own.key, own.place, root)
+            hint = hint or _belongs(own.key, own.place, root, top)
             own = None
-        hint = (own.hint(kind) if own is not None else None) or _pod_patch(text, value) or hint
+        hint = (own.hint(kind, top) if own is not None else None) or _pod_patch(text, value, top) or hint
     return hint or say("the fields here are {names}", names=list(shape.keys))
 
 
-def _pod_patch(text: str, value: YamlNode) -> Sentence | None:
-    """Return the hint to set a field of Kubernetes' PodSpec or Container with ``podPatch``; None for any other key."""
+def _write(line: str, block: str, more: str = "") -> Sentence:
+    """Return the hint to write a line in a block, or without one at the top of the document."""
+    if block:
+        return say("write `{line}` in `{block}`{more}", line=line, block=block, more=more)
+    return say("write `{line}` at the top of the document{more}", line=line, more=more)
+
+
+def _pod_patch(text: str, value: YamlNode, top: str) -> Sentence | None:
+    """Return the hint to set a field of Kubernetes' PodSpec or Container with ``podPatch``; None for any other key.
+
+    :param top: the block that contains a partial document; "" for a document.
+    """
     folded = fold(text)
     shown = value.value if value.kind == SCALAR and not value.is_null else "..."
     if value.kind != SCALAR:
         shown = "[...]" if value.kind == SEQUENCE else "{...}"
     if folded in _POD_FIELDS:
-        patch = f"podPatch: {{{_POD_FIELDS[folded]}: {shorten(shown)}}}"
-        return say("write `{text}` at the top of the document", text=patch)
+        return _write(f"podPatch: {{{_POD_FIELDS[folded]}: {shorten(shown)}}}", top)
     if folded in _CONTAINER_FIELDS:
-        patch = f"podPatch: {{containers: [{{name: main, {_CONTAINER_FIELDS[folded]}: {shorten(shown)}}}]}}"
-        return say("write `{text}` at the top of the document", text=patch)
+        return _write(f"podPatch: {{containers: [{{name: main, {_CONTAINER_FIELDS[folded]}: {shorten(shown)}}}]}}", top)
     return None
 
 
@@ -285,11 +296,14 @@ def _is_in(key: YamlNode, block: YamlNode) -> bool:
     return not isinstance(key, OptionNode) and block.start <= key.start < block.end
 
 
-def _belongs(field: str, block: str, root: YamlNode) -> Sentence:
-    """Return the hint that a field belongs in another block, or at the top of the document."""
+def _belongs(field: str, block: str, root: YamlNode, top: str) -> Sentence:
+    """Return the hint that a field belongs in another block, or at the top of the document.
+
+    :param top: the block of defaults that takes the place of a document; "" in a document.
+    """
     belongs = say("`{field}` belongs at the top of the document", field=field)
-    if block:
-        belongs = say("`{field}` belongs in `{block}`", field=field, block=block)
+    if block or top:
+        belongs = say("`{field}` belongs in `{block}`", field=field, block=block or top)
     return say("{place}, which has it already", place=belongs) if _is_written(root, block, field) else belongs
 
 
