@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from gpuctl.frontend.code_checks import check_code
 from gpuctl.frontend.command_checks import HOSTFILE_DIRECTORY, command_checks, uses_deepspeed
@@ -200,19 +200,8 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
             if variable.name == "PET_MAX_RESTARTS":
                 hint = say("remove it, and set `job.retries: {value}`", value=variable.value or 3)
             yield document.diagnostic(ERROR, "GPU214", message, path, hint, key=True)
-            continue
-        path = ("environment", "env", variable.name)
-        if isinstance(environment.env, list):
-            path = ("environment", "env", position)
-        long = too_long(LONG_VARIABLE, f"{variable.name}={variable.value or ''}")
-        if long is not None:
-            yield document.diagnostic(ERROR, "GPU222", long[0], path, long[1], key=True)
-        if "nvidia" in settings.used_vendors:
-            shown = visible_devices_problem(variable.name, variable.value, has_gpu=_has_nvidia(model, settings))
-            if shown is not None:
-                yield document.diagnostic(ERROR, "GPU220", shown[0], path, shown[1], key=True)
-    yield from _texts(document, environment, ("environment",))
-    yield from _registry(document, environment.image, settings, ("environment", "image"))
+    has_nvidia = model.resources.gpu > 0 and (model.resources.gpu_vendor or settings.default_vendor) == "nvidia"
+    yield from _container(document, environment, settings, ("environment",), reserved, has_gpu=has_nvidia)
     for index, artifact in enumerate(model.storage.models):
         yield from _registry(document, artifact.image, settings, ("storage", "models", index, "image"))
     size = sum(len(key) + len(value.encode()) for key, value in model.job.annotations.items())
@@ -223,18 +212,40 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
         )
         path = ("job", "description" if model.job.description else "annotations")
         yield document.diagnostic(ERROR, "GPU206", message, path, say("shorten them"), key=True)
-    yield from _tag(document, environment.image, ("environment", "image"))
 
 
-def _texts(
-    document: Document, container: Environment | HelperContainer, place: tuple[str | int, ...]
+def _container(
+    document: Document,
+    container: Environment | HelperContainer,
+    settings: Settings,
+    place: tuple[str | int, ...],
+    reserved: Container[str] = (),
+    *,
+    has_gpu: bool = False,
 ) -> Iterator[Diagnostic]:
-    """Report arguments that are too long for a process."""
+    """Report problems of a container's variables, arguments and image.
+
+    :param reserved: variables whose values are not checked.
+    """
+    for position, variable in enumerate(container.variables):
+        if variable.name in reserved:
+            continue
+        path = (*place, "env", position if isinstance(container.env, list) else variable.name)
+        long = too_long(LONG_VARIABLE, f"{variable.name}={variable.value or ''}")
+        if long is not None:
+            yield document.diagnostic(ERROR, "GPU222", long[0], path, long[1], key=True)
+        if "nvidia" in settings.used_vendors:
+            shown = visible_devices_problem(variable.name, variable.value, has_gpu=has_gpu)
+            if shown is not None:
+                yield document.diagnostic(ERROR, "GPU220", shown[0], path, shown[1], key=True)
     for field, texts in (("command", container.command), ("args", container.args)):
         for position, text in enumerate(texts):
             long = too_long(LONG_ARGUMENT, text)
             if long is not None:
                 yield document.diagnostic(ERROR, "GPU222", long[0], (*place, field, position), long[1])
+    if container.image is not None:
+        yield from _registry(document, container.image, settings, (*place, "image"))
+        yield from _tag(document, container.image, (*place, "image"))
 
 
 def _registry(document: Document, image: str, settings: Settings, place: tuple[str | int, ...]) -> Iterator[Diagnostic]:
@@ -262,23 +273,7 @@ def _tag(document: Document, image: str, place: tuple[str | int, ...]) -> Iterat
 def _helpers(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     """Report problems of the containers of ``init`` and ``sidecars``."""
     for place, helper in model.helpers:
-        yield from _texts(document, helper, place)
-        if helper.image is not None:
-            yield from _registry(document, helper.image, settings, (*place, "image"))
-            yield from _tag(document, helper.image, (*place, "image"))
-        for position, variable in enumerate(helper.variables):
-            path = (*place, "env", position if isinstance(helper.env, list) else variable.name)
-            long = too_long(LONG_VARIABLE, f"{variable.name}={variable.value or ''}")
-            if long is not None:
-                yield document.diagnostic(ERROR, "GPU222", long[0], path, long[1], key=True)
-            if "nvidia" in settings.used_vendors:
-                shown = visible_devices_problem(variable.name, variable.value, has_gpu=False)
-                if shown is not None:
-                    yield document.diagnostic(ERROR, "GPU220", shown[0], path, shown[1], key=True)
-
-
-def _has_nvidia(model: Job, settings: Settings) -> bool:
-    return model.resources.gpu > 0 and (model.resources.gpu_vendor or settings.default_vendor) == "nvidia"
+        yield from _container(document, helper, settings, place)
 
 
 def _beside_the_program(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
