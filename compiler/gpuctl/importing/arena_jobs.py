@@ -113,7 +113,7 @@ class _ArenaJobFile:
     def _head(self) -> None:
         tree = self.tree
         tree.mapped(("version",), "version")
-        self.task.name(("name",))
+        tree.set_name(("name",), self.given)
         tree.set_text(("namespace",), "job.namespace")
         tree.set_text(("description",), "job.description")
         for key in ("labels", "annotations"):

@@ -6,6 +6,7 @@ from typing import Any
 
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.import_values import Given
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.source_tree import Path, SourceTree
 
@@ -39,6 +40,16 @@ class ConvertedTree(SourceTree):
         """Set a field to a text, if there is one."""
         if (text := self.text(path)) is not None:
             self.set(path, field, text)
+
+    def set_name(self, path: Path, given: Given) -> None:
+        """Set the name of the job, if the command line or a value has letters for one."""
+        written = self.text(path)
+        name, note = given.job_name(written or "")
+        if name is None:
+            self.dropped(path, "it has no letters for a name: --name names the job")
+            return
+        self.draft.set("job.name", name, self.line(path) if written and given.name is None else None)
+        self.taken(path, "job.name", note)
 
     def set_directory(self, path: Path) -> None:
         """Set the directory of the program, if it is an absolute path."""

@@ -77,7 +77,7 @@ def import_dstack_run(source: Source, given: Given) -> Imported:
     tree = ConvertedTree(raw, ledger, draft)
     task = TaskFields(tree, given)
     tree.mapped(("type",), "kind")
-    task.name(("name",))
+    tree.set_name(("name",), given)
     task.nodes(("nodes",))
     tree.set_text(("image",), "environment.image")
     tree.set_directory(("working_dir",))

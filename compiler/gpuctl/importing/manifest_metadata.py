@@ -30,10 +30,7 @@ def take_metadata(tree: ConvertedTree, given: Given) -> None:
     base: Path = ("metadata",)
     tree.mapped(("apiVersion",), "kind")
     tree.mapped(("kind",), "kind")
-    name, note = given.job_name(tree.text((*base, "name")) or "")
-    if name is not None:
-        tree.draft.set("job.name", name, tree.line((*base, "name")) if given.name is None else None)
-    tree.taken((*base, "name"), "job.name", note)
+    tree.set_name((*base, "name"), given)
     tree.set_text((*base, "namespace"), "job.namespace")
     take_labels(tree, base)
     for key in _WRITTEN_BY_SERVER:

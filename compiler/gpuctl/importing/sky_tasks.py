@@ -118,7 +118,7 @@ def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, draft
     tree = ConvertedTree(raw, ledger, draft)
     drafts.append(draft)
     task = TaskFields(tree, given)
-    task.name(("name",))
+    tree.set_name(("name",), given)
     task.nodes(("num_nodes",))
     _resources(tree, task)
     for group in ("envs", "secrets"):

@@ -36,15 +36,6 @@ class TaskFields:
         self._asked: list[Missing] = []
         self._open: list[Missing] = []
 
-    def name(self, path: Path) -> None:
-        """Take the name of the task."""
-        written = self.tree.text(path)
-        name, note = self.given.job_name(written or "")
-        if name is None:
-            return
-        self.draft.set("job.name", name, self.tree.line(path) if written and not self.given.name else None)
-        self.tree.taken(path, "job.name", note)
-
     def nodes(self, path: Path) -> None:
         """Take the number of nodes."""
         number = self.tree.number(path)
