@@ -41,14 +41,17 @@ class ConvertedTree(SourceTree):
         if (text := self.text(path)) is not None:
             self.set(path, field, text)
 
-    def set_name(self, path: Path, given: Given) -> None:
-        """Set the name of the job, if the command line or a value has letters for one."""
-        written = self.text(path)
-        name, note = given.job_name(written or "")
+    def set_name(self, path: Path, given: Given, job: str = "") -> None:
+        """Set the name of the job, if the command line or a value has letters for one.
+
+        :param job: the name of which the value is one part.
+        """
+        written = "-".join(filter(None, [job, self.text(path)]))
+        name, note = given.job_name(written)
         if name is None:
             self.dropped(path, "it has no letters for a name: --name names the job")
             return
-        self.draft.set("job.name", name, self.line(path) if written and given.name is None else None)
+        self.draft.set("job.name", name, self.line(path) if self.text(path) and given.name is None else None)
         self.taken(path, "job.name", note)
 
     def set_directory(self, path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 import shlex
 
 from gpuctl.frontend.source import Source
+from gpuctl.frontend.yaml_tree import MAPPING, SEQUENCE, RawDocument
 from gpuctl.importing.carried_fields import PodPatch
 from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.draft import COMMAND, Draft
@@ -13,7 +14,7 @@ from gpuctl.importing.dstack_groups import take_groups
 from gpuctl.importing.dstack_nodes import NOTES, shell_of, take_commands, take_resources
 from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.import_result import Imported
-from gpuctl.importing.import_values import Given, Unreadable
+from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.source_tree import SourceTree, read_documents
 from gpuctl.importing.task_fields import AS_PROBES, TaskFields
@@ -58,26 +59,66 @@ _NOTES = {
 
 
 def import_dstack_run(source: Source, given: Given) -> Imported:
-    """Return the document of a task, service or development environment.
+    """Return the document of a task, service or development environment, and of each group of a service's replicas.
 
     :raises Unreadable: the configuration is of another type.
     """
     raws = read_documents(source)
     if not raws:
         raise Unreadable(1, "the file has no document", "name a configuration of dstack")
-    raw = raws[0]
     ledger = LineLedger()
-    written = SourceTree(raw).text(("type",)) or ""
+    tree = SourceTree(raws[0], ledger)
+    written = tree.text(("type",)) or ""
     kind = KINDS.get(written)
     if kind is None:
         what = _HINTS.get(written, "name the type of the configuration")
         hint = f"import tasks, services and development environments; {what}"
-        raise Unreadable(SourceTree(raw).line(("type",)), f"the type `{written}` is not imported", hint)
-    draft = Draft(kind, source.name, TOOL, given.settings)
-    tree = ConvertedTree(raw, ledger, draft)
+        raise Unreadable(tree.line(("type",)), f"the type `{written}` is not imported", hint)
+    groups = _groups_of_replicas(raws[0]) if kind == "inference" else []
+    if groups:
+        tree.changed(("name",), "job.name", "each group of replicas is a document, with a Service of its own")
+        used = {id(value) for group in groups for _, value in group.root.value}
+        for key, value in raws[0].root.value:
+            if id(value) not in used and key.value != "replicas":
+                tree.mapped((str(key.value),), None, "each group of replicas has its own")
+    drafts: list[Draft] = []
+    missing: list[Missing] = []
+    for index, raw in enumerate(groups or raws[:1]):
+        own = given.of_job(index, len(groups))
+        drafts.append(Draft(kind, source.name, TOOL, given.settings))
+        job = "" if not groups else tree.text(("name",)) or ""
+        if groups and SourceTree(raw).text(("name",)) is None:
+            job += f"-{index + 1}"
+        missing += _run(raw, ConvertedTree(raw, ledger, drafts[-1]), own, job)
+    for other in raws[1:]:
+        SourceTree(other, ledger).dropped((), "dstack reads the first configuration of a file")
+    # Groups have some lines in common.
+    return Imported(TOOL, drafts, list(dict.fromkeys(ledger.entries())), missing)
+
+
+def _groups_of_replicas(raw: RawDocument) -> list[RawDocument]:
+    """Return the configuration of each group of a service's replicas, with what it has from the service."""
+    fields = raw.root.value
+    groups = next((value for key, value in fields if key.value == "replicas" and value.kind == SEQUENCE), None)
+    if groups is None or any(group.kind != MAPPING for group in groups.value):
+        return []
+    found = []
+    for group in groups.value:
+        own = {"name", "replicas", *(key.value for key, _ in group.value)}
+        common = [field for field in fields if field[0].value not in own]
+        found.append(raw._replace(root=raw.root.with_value([*common, *group.value])))
+    return found
+
+
+def _run(raw: RawDocument, tree: ConvertedTree, given: Given, job: str) -> list[Missing]:
+    """Take a configuration. Return what is missing.
+
+    :param job: the name of the service, if its name is that of a group of replicas.
+    """
+    draft, kind = tree.draft, tree.draft.kind
     task = TaskFields(tree, given)
     tree.mapped(("type",), "kind")
-    tree.set_name(("name",), given)
+    tree.set_name(("name",), given, job)
     task.nodes(("nodes",))
     tree.set_text(("image",), "environment.image")
     tree.set_directory(("working_dir",))
@@ -100,10 +141,7 @@ def import_dstack_run(source: Source, given: Given) -> Imported:
             for index in range(tree.items((key,))):
                 tree.dropped((key, index), _OTHER_GROUPS if kind == "training" else _NOTES["^replicas"])
     tree.drop_rest(_NOTES)
-    for other in raws[1:]:
-        SourceTree(other, ledger).dropped((), "dstack reads the first configuration of a file")
-    missing = task.missing_values()
-    return Imported(TOOL, [draft], ledger.entries(), missing)
+    return task.missing_values()
 
 
 def _wait_for_users(tree: ConvertedTree, shell: str) -> None:
@@ -179,7 +217,7 @@ def _others(tree: ConvertedTree) -> None:
     port = whole_number((tree.text(("port",)) or "").rpartition(":")[2])
     if port is not None:
         tree.set(("port",), "service.port", port)
-    replicas = whole_number((tree.text(("replicas",)) or "").split("..")[0])
-    if replicas is not None:
-        is_range = ".." in (tree.text(("replicas",)) or "")
-        tree.set(("replicas",), "service.replicas", replicas, "a range needs `autoscaling`" if is_range else None)
+    for key in ("replicas", "count"):
+        first, is_range, _ = (tree.text((key,)) or "").partition("..")
+        if (replicas := whole_number(first)) is not None:
+            tree.set((key,), "service.replicas", replicas, "a range needs `autoscaling`" if is_range else None)
