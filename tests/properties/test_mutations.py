@@ -19,9 +19,8 @@ from gpuctl.cli.output import text as text_printer
 from gpuctl.frontend.codes import CODES
 from gpuctl.frontend.diagnostics import Severity, SourceSpan, in_source_order
 from gpuctl.frontend.source import Source, lines_of
-from properties.mutations import MUTATIONS, mutated, mutated_bytes
+from properties.mutations import mutated, mutated_bytes
 from properties.scale import scaled
-from properties.seed_documents import own_seeds, seeds
 
 BATCHES = scaled(20)
 PER_BATCH = 500
@@ -108,19 +107,3 @@ def test_mutated_bytes_do_not_crash_compile(batch: int, tmp_path: Path) -> None:
             check_result(gpuctl.compile("-", stdin=io.BytesIO(data), directory=tmp_path))
         except Exception as error:
             pytest.fail(f"mutated_bytes({number}): {error!r}\n{data!r}")
-
-
-def test_mutations_are_deterministic() -> None:
-    assert [mutated(number) for number in range(50)] == [mutated(number) for number in range(50)]
-    assert len({mutated(number) for number in range(500)}) > 450
-    assert all(callable(mutation) for mutation in MUTATIONS)
-
-
-@pytest.mark.parametrize("text", own_seeds(), ids=range(len(own_seeds())))
-def test_seeds_are_valid(text: str, tmp_path: Path) -> None:
-    assert check(text, tmp_path)
-
-
-def test_every_kind_is_mutated() -> None:
-    for kind in ("training", "inference", "notebook", "compute", "pool", "quota", "platform"):
-        assert any(f"kind: {kind}\n" in text for text in seeds())

@@ -30,20 +30,17 @@ LAYOUT = "{{ .NormalizedKubernetesVersion }}{{ .StrictSuffix }}/{{ .ResourceKind
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def run_kubeconform(yaml_text: str, version: str, *extra_schemas: str) -> list[str]:
+def run_kubeconform(yaml_text: str, version: str) -> list[str]:
     """Return kubeconform's complaints about the objects in ``yaml_text``, one sentence for each invalid one.
 
-    All documents go to one process. ``version`` is a minor version such as ``1.36``. ``extra_schemas`` are further
-    schema locations, in the format of the option ``-schema-location``. An object without a schema is reported, and so
-    is a text without any object.
+    All documents go to one process. ``version`` is a minor version such as ``1.36``. An object without a schema is
+    reported, and so is a text without any object.
     """
     command = [
         str(find_kubeconform()),
         *("-strict", "-summary", "-output", "json", "-kubernetes-version", f"{version}.0"),
         *("-schema-location", f"{schema_directory(version)}/{LAYOUT}"),
     ]
-    for location in extra_schemas:
-        command += ["-schema-location", location]
     done = subprocess.run(command, input=yaml_text, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1) or not done.stdout:
         raise RuntimeError(f"kubeconform failed with exit code {done.returncode}: {done.stderr.strip()}")

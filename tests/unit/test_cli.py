@@ -721,19 +721,6 @@ def test_import_loads_no_third_party_packages() -> None:
     assert loaded.isdisjoint({"kubernetes", "jsonschema", "deepdiff", "rich", "click", "pydantic", "yaml"})
 
 
-@pytest.mark.parametrize("name", ["render", "validate", "fmt"])
-def test_local_commands_import_no_cluster_client(name: str, here: Path) -> None:
-    code = (
-        "import atexit, sys\nfrom gpuctl.__main__ import main\n"
-        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\nmain()"
-    )
-    command = [sys.executable, "-c", code, name, "good.yaml"]
-    result = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
-    loaded = {name.partition(".")[0] for name in result.stderr.split()}
-    assert "gpuctl" in loaded
-    assert loaded.isdisjoint({"kubernetes", "jsonschema", "deepdiff", "rich", "ruamel", "asyncio"})
-
-
 @pytest.mark.parametrize("variables", [{"LC_ALL": "C"}, {"LC_ALL": "zh_CN.GB18030"}])
 def test_chinese_passes_through_in_any_locale(variables: dict[str, str], here: Path) -> None:
     text = GOOD.replace("name: qwen2-sft", "name: qwen2-sft\n  description: 训练任务")

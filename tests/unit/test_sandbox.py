@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from control_plane import sandbox
-from control_plane.processes import free_ports
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -79,9 +78,3 @@ def test_missing_go_is_reported(tmp_path: Path) -> None:
     assert result.stderr == ("sandbox: Kubernetes is built from source for this, once: install Go 1.26 or newer\n")
     assert result.returncode == 1
     assert list((tmp_path / "cache").iterdir()) == []
-
-
-def test_free_ports_differ() -> None:
-    ports = free_ports(20)
-    assert len(set(ports)) == 20
-    assert all(20_000 <= port < 32_000 for port in ports)

@@ -78,17 +78,3 @@ def test_cached_room_equals_a_fresh_run(seed: int) -> None:
             for name, amount in node_info.node.allocatable.items()
             if name != "pods"
         )
-
-
-def test_random_clusters_have_placements_and_victims() -> None:
-    bound, victims = 0, 0
-    for seed in range(10):
-        draw = random.Random(seed)
-        cluster, groups = _cluster(draw), _groups(draw)
-        run = SchedulerRun(cluster, groups)
-        for job, group in enumerate(groups):
-            run.add_job(job, [(group, 2)])
-        bound += sum(run.bound.values())
-        victims += sum(map(len, run.evicted.values()))
-    assert bound > 40
-    assert victims > 20
