@@ -99,21 +99,6 @@ def test_users_list_only_their_own_namespaces(served: Served, place: Place) -> N
     assert served.get("/jobs", page=0, status=400)["error"] == "InvalidRequest"
 
 
-def test_answers_and_bodies_in_yaml(served: Served, place: Place) -> None:
-    """The same answer as YAML, and request bodies in YAML."""
-    import yaml
-
-    for given in ({"headers": {"Accept": "application/yaml"}}, {"params": {"accept": "application/yaml"}}):
-        response = served.client().get("/jobs", **given)
-        assert response.headers["content-type"] == "application/yaml"
-        assert yaml.safe_load(response.text).keys() == {"total", "items"}
-    question = {"content": "resource: jobs\naction: create\n", "headers": {"Content-Type": "application/yaml"}}
-    assert served.call("POST", "/auth/check", **question)["allowed"] is True
-    for body in ("a: [", "- 2024-01-01\n", "\xff"):
-        question["content"] = body
-        assert served.call("POST", "/auth/check", status=400, **question)["error"]
-
-
 def test_pages_and_filters(served: Served, place: Place) -> None:
     """Pages contain every job once, newest first; filters select what the command line's filters select."""
     place.apply(*(training(f"p-{number}") for number in range(5)), compute("web", resources={"pool": "elsewhere"}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -96,14 +97,14 @@ def test_documented_list_of_gpu_labels(served: Served, seed_place: Place) -> Non
     GpuLabelPage.model_validate(value)
 
 
-@pytest.mark.parametrize("key", [KEY, quote(KEY, safe=""), "kubernetes.io/hostname", "kubernetes.io%2Fhostname"])
-def test_documented_label_of_one_node(key: str, served: Served, seed_place: Place) -> None:
-    value = served.get(f"/nodes/node-1/labels/{key}")
-    plain = key.replace("%2F", "/")
-    assert value == seed_place.anywhere("get", "label", "node-1", f"--key={plain}", "-o", "json").value
-    assert (value["nodeName"], value["label"]["key"]) == ("node-1", plain)
-    assert value["label"]["createdAt"] <= value["label"]["lastUpdatedAt"]
-    KeptLabel.model_validate(value)
+def test_documented_label_of_one_node(served: Served, seed_place: Place) -> None:
+    for key in (KEY, quote(KEY, safe=""), "kubernetes.io/hostname", "kubernetes.io%2Fhostname"):
+        value = served.get(f"/nodes/node-1/labels/{key}")
+        plain = key.replace("%2F", "/")
+        assert value == seed_place.anywhere("get", "label", "node-1", f"--key={plain}", "-o", "json").value
+        assert (value["nodeName"], value["label"]["key"]) == ("node-1", plain)
+        assert value["label"]["createdAt"] <= value["label"]["lastUpdatedAt"]
+        KeptLabel.model_validate(value)
 
 
 def test_documented_error_for_a_missing_label(served: Served) -> None:
@@ -228,21 +229,21 @@ def test_label_changes_are_all_or_nothing_per_node(served: Served, spares: None,
         served.call("POST", f"/nodes/labels/{path}", status=400, json=wrong)
 
 
-@pytest.mark.parametrize("key", [KEY, quote(KEY, safe=""), "plain", "a.b.c/d_e.f-g"])
-def test_documented_deletion_of_a_label(key: str, served: Served, spares: None, seed_place: Place) -> None:
-    plain = key.replace("%2F", "/")
-    put(served, "spare-1", plain, "x")
-    value = served.call("DELETE", f"/nodes/spare-1/labels/{key}")
-    assert value == {
-        "nodeName": "spare-1",
-        "labelKey": plain,
-        "message": f"node spare-1: {plain} deleted (was x)",
-        "notes": [],
-    }
-    DeletedLabel.model_validate(value)
-    assert plain not in labels_of(seed_place, "spare-1")
-    again = served.call("DELETE", f"/nodes/spare-1/labels/{key}", status=404)
-    assert again == {"error": "LabelNotFound", "message": f"node spare-1 has no label {plain}", "details": []}
+def test_documented_deletion_of_a_label(served: Served, spares: None, seed_place: Place) -> None:
+    for key in (KEY, quote(KEY, safe=""), "plain", "a.b.c/d_e.f-g"):
+        plain = key.replace("%2F", "/")
+        put(served, "spare-1", plain, "x")
+        value = served.call("DELETE", f"/nodes/spare-1/labels/{key}")
+        assert value == {
+            "nodeName": "spare-1",
+            "labelKey": plain,
+            "message": f"node spare-1: {plain} deleted (was x)",
+            "notes": [],
+        }
+        DeletedLabel.model_validate(value)
+        assert plain not in labels_of(seed_place, "spare-1")
+        again = served.call("DELETE", f"/nodes/spare-1/labels/{key}", status=404)
+        assert again == {"error": "LabelNotFound", "message": f"node spare-1 has no label {plain}", "details": []}
 
 
 def test_label_writes_are_visible_at_once(served: Served, spares: None) -> None:
@@ -309,21 +310,18 @@ BODIES: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "error"), BODIES)
-def test_invalid_label_bodies_are_rejected(body: Any, error: str, served: Served, seed_place: Place) -> None:
+def test_invalid_label_bodies_are_rejected(served: Served, seed_place: Place) -> None:
     before = labels_of(seed_place, "node-1")
-    found = served.call("POST", "/nodes/node-1/labels", status=400, json=body)
-    assert found["error"] == error
-    if isinstance(body, dict):
-        several = {"nodeNames": ["node-1"], **body}
-        assert served.call("POST", "/nodes/labels/batch", status=400, json=several)["error"] == error
+    for body, error in BODIES:
+        assert served.call("POST", "/nodes/node-1/labels", status=400, json=body)["error"] == error, body
+        if isinstance(body, dict):
+            several = {"nodeNames": ["node-1"], **body}
+            assert served.call("POST", "/nodes/labels/batch", status=400, json=several)["error"] == error, body
+    lists: list[Any] = [[], ["n"] * 501, "node-1", [1], ["n" * 254], None]
+    for nodes in lists:
+        listed = {"nodeNames": nodes, "key": "a", "value": "x"}
+        assert served.call("POST", "/nodes/labels/batch", status=400, json=listed)["error"] == "InvalidRequest", nodes
     assert labels_of(seed_place, "node-1") == before
-
-
-@pytest.mark.parametrize("nodes", [[], ["n"] * 501, "node-1", [1], ["n" * 254], None])
-def test_invalid_node_lists_are_rejected(nodes: Any, served: Served) -> None:
-    body = {"nodeNames": nodes, "key": "a", "value": "x"}
-    assert served.call("POST", "/nodes/labels/batch", status=400, json=body)["error"] == "InvalidRequest"
 
 
 @pytest.mark.slow
@@ -359,25 +357,22 @@ PATHS = [
 ]
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
-@pytest.mark.parametrize("path", PATHS)
-def test_invalid_label_paths_are_rejected(path: str, method: str, served: Served, seed_place: Place) -> None:
+def test_invalid_label_paths_and_node_names_are_rejected(served: Served, seed_place: Place) -> None:
     before = labels_of(seed_place, "node-1")
-    answer = served.untidied(method, path)
-    assert (answer.status, answer.value["error"]) in {
-        (400, "InvalidOptions"),
-        (400, "InvalidRequest"),
-        (404, "NotFound"),
-        (404, "NodeNotFound"),
-        (404, "LabelNotFound"),
-    }
+    for path in PATHS:
+        for method in ("GET", "DELETE"):
+            answer = served.untidied(method, path)
+            assert (answer.status, answer.value["error"]) in {
+                (400, "InvalidOptions"),
+                (400, "InvalidRequest"),
+                (404, "NotFound"),
+                (404, "NodeNotFound"),
+                (404, "LabelNotFound"),
+            }, (method, path)
+    for node in ("..", "%2e%2e", ".", "%2e%2e%2fpods", "", "NODE", "a" * 300, "%00"):
+        answer = served.untidied("POST", f"/nodes/{node}/labels", body={"key": "a", "value": "x"})
+        assert answer.status in {400, 404, 405}, node
     assert labels_of(seed_place, "node-1") == before
-
-
-@pytest.mark.parametrize("node", ["..", "%2e%2e", ".", "%2e%2e%2fpods", "", "NODE", "a" * 300, "%00"])
-def test_invalid_node_names_are_rejected(node: str, served: Served) -> None:
-    answer = served.untidied("POST", f"/nodes/{node}/labels", body={"key": "a", "value": "x"})
-    assert answer.status in {400, 404, 405}
 
 
 def test_missing_or_invalid_key_is_rejected(served: Served) -> None:
@@ -448,24 +443,23 @@ def test_every_label_write_is_in_the_audit_log(served: Served, spares: None, see
     assert lines[3]["objects"] == ["label/audited", "node/spare-2", "node/none: NodeNotFound"]
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        "kubernetes.io/hostname",
-        "kubernetes.io/arch",
-        "node-role.kubernetes.io/control-plane",
-        "topology.kubernetes.io/zone",
-        "node.kubernetes.io/instance-type",
-        "beta.kubernetes.io/os",
-        "feature.node.kubernetes.io/x",
-        "k8s.io/x",
-        "a.b.k8s.io/x",
-        "kubernetes.io/gpu-type",
-    ],
+KUBERNETES_KEYS = (
+    "kubernetes.io/hostname",
+    "kubernetes.io/arch",
+    "node-role.kubernetes.io/control-plane",
+    "topology.kubernetes.io/zone",
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/os",
+    "feature.node.kubernetes.io/x",
+    "k8s.io/x",
+    "a.b.k8s.io/x",
+    "kubernetes.io/gpu-type",
 )
-def test_kubernetes_labels_are_forbidden(served: Served, spares: None, remote: Remote, key: str) -> None:
+
+
+def test_kubernetes_labels_are_forbidden(served: Served, spares: None, remote: Remote) -> None:
     """Forbidden for all users: for one node, several, deletion, overwriting, in a dry run and from the command line."""
-    for name in ("admin", "paula"):
+    for key, name in itertools.product(KUBERNETES_KEYS, ("admin", "paula")):
         said = put(served, "spare-1", key, "x", name, status=403, overwrite=True)
         assert "`kubernetes_labels`" in said["message"]
         batch = {"nodeNames": ["spare-1"], "key": key, "value": "x", "overwrite": True}
@@ -477,9 +471,10 @@ def test_kubernetes_labels_are_forbidden(served: Served, spares: None, remote: R
         deletions = {"nodeNames": ["spare-1"], "keys": [key]}
         served.call("POST", "/nodes/labels/deletions", name, status=403, json=deletions)
     remote.login("admin")
-    for words in ((f"{key}=x", "--overwrite"), (f"{key}-",)):
-        assert "belongs to Kubernetes" in remote.typed("label", "node", "spare-1", *words, code=3).err
-    assert labels_of(remote.place, "spare-1").get(key) != "x"
+    for key in KUBERNETES_KEYS:
+        for words in ((f"{key}=x", "--overwrite"), (f"{key}-",)):
+            assert "belongs to Kubernetes" in remote.typed("label", "node", "spare-1", *words, code=3).err, key
+        assert labels_of(remote.place, "spare-1").get(key) != "x"
 
 
 def test_limited_token_sets_only_platform_keys(served: Served, spares: None) -> None:

@@ -107,7 +107,7 @@ def test_pool_and_quota_writes_are_visible_at_once(served: Served) -> None:
     quota = {"name": "seen", "users": {"seen-user": {"gpu": 1}}}
     # An earlier run may have left it.
     served.client().delete("/quotas/seen-user")
-    for number in range(10):
+    for number in range(3):
         served.call("POST", "/pools", status=201, json={**SEED, "quota": {"maxJobs": number + 1}})
         found = served.get("/pools/experiment-pool")
         assert (found["nodes"], found["quota"]["maxJobs"]) == (["node-4", "node-5"], number + 1)
@@ -191,9 +191,8 @@ def test_pool_deletion_confirms_the_jobs_that_select_it(served: Served, api: Api
     assert served.call("DELETE", "/pools/default", status=409)["error"] == "Refused"
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_invalid_pool_fields_are_rejected(served: Served, api: Api) -> None:
+    changes: list[dict[str, Any]] = [
         {"name": None},
         {"name": 1},
         {"name": ""},
@@ -222,21 +221,20 @@ def test_pool_deletion_confirms_the_jobs_that_select_it(served: Served, api: Api
         {"more": 1},
         {"kind": "training"},
         {"kind": 1},
-    ],
-)
-def test_invalid_pool_fields_are_rejected(served: Served, api: Api, change: dict[str, Any]) -> None:
-    value = {**SEED, **change}
-    assert served.call("POST", "/pools", status=400, json=value)["error"]
-    assert served.call("POST", "/pools", status=400, content=yaml.safe_dump(value), headers=YAML)["error"]
-    assert labels(api, "node-4") == {}
+    ]
+    for change in changes:
+        value = {**SEED, **change}
+        assert served.call("POST", "/pools", status=400, json=value)["error"], change
+        assert served.call("POST", "/pools", status=400, content=yaml.safe_dump(value), headers=YAML)["error"], change
+        assert labels(api, "node-4") == {}, change
 
 
-@pytest.mark.parametrize("name", ["..", "%2e%2e", "a%2Fb", "a%00b", "*", "%20", "x" * 254])
-def test_invalid_pool_and_quota_names_are_rejected(served: Served, name: str) -> None:
-    for path in ("pools", "quotas"):
-        response = served.client().delete(f"/{path}/{name}")
-        assert response.status_code in {400, 404, 405}, response.text
-        assert response.json()["error"]
+def test_invalid_pool_and_quota_names_are_rejected(served: Served) -> None:
+    for name in ("..", "%2e%2e", "a%2Fb", "a%00b", "*", "%20", "x" * 254):
+        for path in ("pools", "quotas"):
+            response = served.client().delete(f"/{path}/{name}")
+            assert response.status_code in {400, 404, 405}, response.text
+            assert response.json()["error"]
 
 
 QUOTA = {
@@ -287,9 +285,8 @@ def test_quotas_are_created_and_deleted(served: Served, api: Api, form: str) -> 
     assert served.call("DELETE", "/quotas/sam-altman")["status"] == "deleted"
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_invalid_quota_fields_are_rejected(served: Served, api: Api) -> None:
+    changes: list[dict[str, Any]] = [
         {"name": None},
         {"name": 3},
         {"name": "No"},
@@ -307,9 +304,8 @@ def test_quotas_are_created_and_deleted(served: Served, api: Api, form: str) -> 
         {"default": 5},
         {"kind": "pool"},
         {"more": 1},
-    ],
-)
-def test_invalid_quota_fields_are_rejected(served: Served, api: Api, change: dict[str, Any]) -> None:
-    value = {"name": "q", "users": {"a": {"gpu": 1}}, **change}
-    assert served.call("POST", "/quotas", status=400, json=value)["error"]
+    ]
+    for change in changes:
+        value = {"name": "q", "users": {"a": {"gpu": 1}}, **change}
+        assert served.call("POST", "/quotas", status=400, json=value)["error"], change
     assert api.request("GET", "/api/v1/namespaces/a")[0] == 404

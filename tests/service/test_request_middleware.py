@@ -46,27 +46,12 @@ def request_head(served: Served, line: str, *fields: str) -> bytes:
     ).encode()
 
 
-def test_oversized_and_malformed_bodies_are_rejected(served: Served) -> None:
-    """Too large (by Content-Length or by the bytes received), empty, or of the wrong type."""
+def test_oversized_bodies_are_rejected(served: Served) -> None:
+    """By Content-Length or by the bytes received."""
     large = b"x" * (1024 * 1024 + 1)
     for content in (large, iter([large[: 600 * 1024], large[: 600 * 1024]])):
         found = served.call("POST", "/auth/check", status=413, content=content)
         assert found["error"] == "RequestEntityTooLarge"
-    for body in (
-        b"",
-        b"{",
-        b"[]",
-        b"null",
-        b'{"resource": 1}',
-        b'{"resource": "jobs", "action": "get", "more": 1}',
-        b"\xff",
-    ):
-        found = served.call(
-            "POST", "/auth/check", status=400, content=body, headers={"Content-Type": "application/json"}
-        )
-        assert found["message"]
-    nested = b"[" * 100_000
-    assert served.call("POST", "/auth/check", status=400, content=nested)["error"]
 
 
 @pytest.mark.slow
