@@ -7,8 +7,6 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from support.pages import ROOT, rows
 
 SOURCES = {"gpuctl_server": ROOT / "server", "gpuctl_usage": ROOT / "server", "sdk": ROOT}
@@ -45,18 +43,18 @@ def test_rows_have_one_topic_and_few_files() -> None:
     assert [what for what, where, _ in TABLES if len(FILES.findall(where)) > 2] == []
 
 
-@pytest.mark.parametrize(("what", "where", "begin"), TABLES)
-def test_named_files_and_functions_exist(what: str, where: str, begin: str) -> None:
-    paths = FILES.findall(where)
-    assert paths
-    texts = {path: source_of(path).read_text(encoding="utf-8") for path in paths}
-    wanted = set(re.findall(r"`(\w+)`", begin))
-    assert wanted
-    found = {name for path in paths if path.endswith(".py") for name in names_in(path)}
-    found |= {word for path, text in texts.items() if not path.endswith(".py") for word in DEFINED.findall(text)}
-    assert wanted <= found, what
-    text = "".join(texts.values())
-    assert [code for code in re.findall(r"GPU\d{3}", what) if f'"{code}"' not in text] == []
+def test_named_files_and_functions_exist() -> None:
+    for what, where, begin in TABLES:
+        paths = FILES.findall(where)
+        assert paths, what
+        texts = {path: source_of(path).read_text(encoding="utf-8") for path in paths}
+        wanted = set(re.findall(r"`(\w+)`", begin))
+        assert wanted, what
+        found = {name for path in paths if path.endswith(".py") for name in names_in(path)}
+        found |= {word for path, text in texts.items() if not path.endswith(".py") for word in DEFINED.findall(text)}
+        assert wanted <= found, what
+        text = "".join(texts.values())
+        assert [code for code in re.findall(r"GPU\d{3}", what) if f'"{code}"' not in text] == [], what
 
 
 def test_paths_outside_the_table_exist() -> None:

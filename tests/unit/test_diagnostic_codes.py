@@ -62,25 +62,21 @@ def test_example_has_chinese_diagnostics(rule: CodeRule, tmp_path: Path) -> None
             assert not translations.ENGLISH.search(re.sub(r"`[^`]*`|\[.*\]", "", text)), text
 
 
-@pytest.mark.parametrize("rule", CODES.values(), ids=lambda rule: rule.code)
-def test_rule_texts_are_well_formed(rule: CodeRule) -> None:
-    assert rule.severity in ("error", "warning", "note")
-    assert not rule.title.endswith(".")
-    assert rule.explanation.endswith(".")
-    assert rule.fix.endswith((".", ". "))
-
-
-@pytest.mark.parametrize("rule", CODES.values(), ids=lambda rule: rule.code)
-def test_chinese_texts_name_the_same_code_and_numbers(rule: CodeRule) -> None:
-    chinese = CHINESE[rule.code]
-    for name in TEXTS:
-        english, translated = getattr(rule, name), chinese[name]
-        assert re.search("[\u4e00-\u9fff]", translated), name
-        for same in (r"`[^`]+`", r"\d+"):
-            assert sorted(re.findall(same, translated)) == sorted(re.findall(same, english)), name
-    assert not chinese["title"].endswith("。")
-    assert chinese["explanation"].endswith("。")
-    assert chinese["fix"].endswith("。")
+def test_rule_texts_are_well_formed_and_chinese_ones_name_the_same_code_and_numbers() -> None:
+    for rule in CODES.values():
+        assert rule.severity in ("error", "warning", "note")
+        assert not rule.title.endswith("."), rule.code
+        assert rule.explanation.endswith("."), rule.code
+        assert rule.fix.endswith((".", ". ")), rule.code
+        chinese = CHINESE[rule.code]
+        for name in TEXTS:
+            english, translated = getattr(rule, name), chinese[name]
+            assert re.search("[\u4e00-\u9fff]", translated), (rule.code, name)
+            for same in (r"`[^`]+`", r"\d+"):
+                assert sorted(re.findall(same, translated)) == sorted(re.findall(same, english)), (rule.code, name)
+        assert not chinese["title"].endswith("。"), rule.code
+        assert chinese["explanation"].endswith("。"), rule.code
+        assert chinese["fix"].endswith("。"), rule.code
 
 
 def test_pages_of_diagnostics_are_up_to_date() -> None:
