@@ -26,7 +26,7 @@ def names_in(path: str) -> set[str]:
     """Return the functions, classes and constants of a module."""
     found = set()
     for node in ast.parse(source_of(path).read_text(encoding="utf-8")).body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             found.add(node.name)
         elif isinstance(node, ast.Assign):
             found |= {target.id for target in node.targets if isinstance(target, ast.Name)}

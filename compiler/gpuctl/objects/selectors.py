@@ -53,7 +53,7 @@ def tolerates(toleration: Object, taint: Object) -> bool:
 
 
 def blocking_taint(taints: Iterable[Object], tolerations: Sequence[Object]) -> Object | None:
-    """Return the first taint that keeps a pod with these tolerations off a node; None if there is none."""
+    """Return the first taint that keeps a pod with these tolerations off a node; None without one."""
     for taint in taints:
         if taint.get("effect") in _BLOCKING and not any(tolerates(item, taint) for item in tolerations):
             return taint

@@ -36,9 +36,10 @@ class ReadContext(NamedTuple):
     service: ServiceClient | None = None
 
     def age(self, timestamp: str | None) -> str:
-        """Return the time since a timestamp of an object: ``45s``, ``12m``, ``3h``; "" if there is none.
+        """Return the time since a timestamp of an object: ``45s``, ``12m``, ``3h``; "" without a timestamp.
 
-        The clock is that of the API server, or of the service, if it is known: it also set the timestamp.
+        It is computed by the clock of the API server, which set the timestamp, or of the service; by the local clock if
+        theirs is unknown.
         """
         if not timestamp:
             return ""
