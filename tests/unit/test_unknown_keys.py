@@ -13,8 +13,9 @@ import gpuctl
 from support.cluster_tools import merged
 
 PLATFORM = (
-    "kind: platform\nversion: v0.1\ntraining: {backend: jobset}\nnetwork: {rdma: {resource: rdma/hca}}\n"
-    "pools: [{name: p}]\n"
+    "kind: platform\nversion: v0.1\ntraining: {backend: jobset}\ninference: {backend: lws}\nnetwork: {rdma: {resource: rdma/hca}}\n"
+    "pools: [{name: p}]\nclusters: {here: {server: 'https://api.example.com:6443'}}\nroutes: {ingress: nginx}\n"
+    "notify: {channels: {nlp: {format: slack}}, default: [nlp]}\nspot: {labels: {spot: 'true'}}\n"
 )
 HEAD = {"version": "v0.1", "job": {"name": "demo"}, "environment": {"image": "app:1"}}
 SERVICES = ("inference", "notebook", "compute")
@@ -27,12 +28,18 @@ PLACEHOLDERS = {
     "COMMAND": "true",
     "SYSCTL": "net.core.somaxconn",
     "VALUE": "'1024'",
+    "CLUSTER": "here",
+    "HOST": "chat.example.com",
+    "KEY": "token",
+    "POOL": "p",
 }
 PROBE = {"httpGet": {"port": 8000, "path": "/"}}
 OTHER_TOOLS = (
     *("cron", "crontab", "arrays", "tasks", "matrix", "grid", "hyperparameters", "workers", "launcher", "repo"),
-    "world_size",
-    *("repository", "setup", "run", "script", "entrypoint", "rdma", "infiniband", "datasets", "walltime", "time_limit"),
+    *("world_size", "gpus", "accelerator", "mem", "cpus", "shm_size", "partition", "docker_image", "cmd", "env_vars"),
+    *("retry", "restart", "qos", "tags", "cluster", "data", "disk", "pvc", "hparams", "secrets", "email", "elastic"),
+    *("metadata", "containers", "privileged", "ipc", "node", "use_spot", "working_dir", "ports"),
+    *("repository", "run", "script", "entrypoint", "rdma", "infiniband", "datasets", "walltime", "time_limit"),
 )
 POD_FIELDS: dict[str, Any] = {
     "activeDeadlineSeconds": 3600,
@@ -95,6 +102,8 @@ def test_printed_line_is_valid(kind: str, key: str, value: Any, block: str) -> N
     hint = hint_for(kind, key, value, block)
     if kind != "training" and not hint.startswith("write"):
         assert hint.startswith(("a training can have", "the fields here are", "did you mean", "`"))
+        return
+    if hint.startswith(("did you mean", "remove it", "`")):
         return
     found = re.match(r"write `(.+?)` (?:in `(\w+)`|at the top of the document)", hint)
     assert found, hint
@@ -162,7 +171,7 @@ GIT = {"git": "https://git.example.com/x.git", "ref": "v1"}
 @pytest.mark.parametrize(
     ("document", "hint"),
     [
-        ({"storage": {"mounts": [{**MOUNT, "mountPath": "/x"}]}}, "the fields here are path, configMap, secret, "),
+        ({"storage": {"mounts": [{**MOUNT, "mountPath": "/x"}]}}, "`path` is written already: keep one"),
         ({"storage": {"mounts": [{**MOUNT, "pathh": "/x"}]}}, "`path` is written already: keep one"),
         ({"code": {**GIT, "commit": "x"}}, "`ref` is written already: keep one"),
         ({"code": {**GIT, "repo": "x"}}, "`git` is written already: keep one"),
@@ -208,3 +217,59 @@ def test_parameters_of_a_sweep_in_the_job() -> None:
     document = {"kind": "training", **HEAD, "job": {"name": "demo", "sweep": {"lr": [1, 2]}}}
     hints = [item.hint for item in errors(document) if item.code == "GPU203"]
     assert hints == ["the parameters of a sweep belong in `sweep` at the top of the document"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "hints"),
+    [
+        ("training", {"resources": {"gpus": 8}}, ["did you mean `gpu`?"]),
+        ("training", {"resources": {"cores": 8}}, ["did you mean `cpu`?"]),
+        ("training", {"init": [{"name": "a", "cmd": ["a"]}]}, ["did you mean `command`?"]),
+        (
+            "training",
+            {"resources": {"limits": {"nvidia.com/gpu": 8}}},
+            ["write `gpu`, `cpu` and `memory` directly in `resources`: requests equal limits"],
+        ),
+        (
+            "training",
+            {"pip": ["torch"]},
+            ["packages belong in the image; or install them in the program's own shell: "],
+        ),
+        ("training", {"ports": [6006]}, ["remove it: all ports of the pods are open, "]),
+        ("inference", {"resources": {"replicas": 2}}, ["`replicas` belongs in `service`"]),
+        ("inference", {"resources": {"num_nodes": 2}}, ["did you mean `nodes`?"]),
+        ("inference", {"domain": "a.example.com"}, ["write `route: {host: HOST}` in `service`"]),
+        (
+            "inference",
+            {"autoscaling": {"min": 1, "max": 4}},
+            ["did you mean `minReplicas`?", "did you mean `maxReplicas`?"],
+        ),
+        ("inference", {"model": {"path": "/models/a"}}, ["did you mean `source`?"]),
+        (
+            "training",
+            {"storage": {"workdirs": [{"hostPath": "/data", "target": "/mnt", "secret": "s"}]}},
+            [
+                "did you mean `path`?",
+                "did you mean `mountPath`?",
+                "`workdirs` is for directories: write the entry in `storage.mounts`",
+            ],
+        ),
+        ("training", {"storage": {"datasets": ["/data"]}}, ["did you mean `workdirs`?"]),
+        (
+            "training",
+            {"environment": {"image": "a:1", "env": [{"A": "b"}, {"C": "2e-5"}]}},
+            ["write `{name: A, value: b}`", "write `{name: C, value: 2e-5}`"],
+        ),
+        ("training", {"environment": {"image": "a:1", "NCCL_DEBUG": "INFO"}}, ["write `env: {NCCL_DEBUG: INFO}`"]),
+        (
+            "training",
+            {"environment": {"image": "a:1", "env": {"A": {"secretKeyRef": {"name": "a", "key": "b"}}}}},
+            ["write `secret: NAME` and `key: KEY`, "],
+        ),
+    ],
+)
+def test_words_of_other_tools(kind: str, document: dict[str, Any], hints: list[str]) -> None:
+    found = errors({"kind": kind, **HEAD, **document})
+    assert [(item.code, (item.hint or "")[: len(hint)]) for item, hint in zip(found, hints, strict=True)] == [
+        ("GPU203", hint) for hint in hints
+    ]

@@ -348,6 +348,9 @@ class _Conformer:
         meant = next((name for name in shape.keys if hint == suggest_name(name)), None)
         if meant is not None:
             self.findings.misspelt.add((*path, meant))
+        elif path[-2:-1] == ("env",):
+            # `{NAME: value}` in a list: the variable is written, in another form.
+            self.findings.misspelt.add((*path, "name"))
         name = shorten(key.value)
         message = say("unknown field `{name}` in {block}", name=name, block=format_path(path))
         if not path:
