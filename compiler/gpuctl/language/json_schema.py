@@ -282,7 +282,7 @@ def _exclusions(model: type[Block], *, is_whole: bool) -> list[Schema]:
         known.update(frozenset((exclusion.written, name)) for name in others)
         if others and (is_whole or exclusion.message is not None):
             shown = exclusion.written if exclusion.value is None else f"{exclusion.written}: {exclusion.value}"
-            message = f"`{shown}` excludes {and_list(f'`{name}`' for name in others)}: keep one."
+            message = f"`{shown}` cannot stand beside {and_list(f'`{name}`' for name in others)}: keep one."
             absent = _none_written(model, others)
             rules.append(
                 {
