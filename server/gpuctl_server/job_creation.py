@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gpuctl.api.change_models import Submitted, SubmittedJob
-from gpuctl.apply.plan.plan import AlreadyExists, Plan
+from gpuctl.apply.plan.plan import WRITING, AlreadyExists, Plan
 from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_variant import Variant
@@ -161,7 +161,9 @@ def _apply(change: ChangeRequest, session: Session, submission: Submission, mark
     lost = [step.key for step in plan.steps if step.action == "create" and step.result == "failed"]
     taken = [key for key in lost if _is_others(session.get(key), change.service.keys.request, mark)]
     if taken:
-        raise _exists(taken)
+        raise _exists(
+            taken, is_partly_done=any(step.result == "done" and step.action in WRITING for step in plan.steps)
+        )
     require_all_done(plan)
     return plan
 
@@ -171,14 +173,17 @@ def _is_others(obj: Object | None, name: str, mark: str) -> bool:
     return obj is not None and is_ours(obj) and annotations_of(obj).get(name) != mark
 
 
-def _exists(keys: list[Key]) -> Problem:
+def _exists(keys: list[Key], *, is_partly_done: bool = False) -> Problem:
+    hint = say("PUT /jobs/{{jobId}} changes what exists; nothing was changed by this request")
+    if is_partly_done:
+        hint = say("PUT /jobs/{{jobId}} changes what exists; other objects of this request were created")
     details = [{"kind": key.kind, "namespace": key.namespace, "name": key.name} for key in keys]
     return Problem(
         409,
         say("{objects} {number:exists/exist} already", objects=keys, number=len(keys)),
         error="AlreadyExists",
         details=details,
-        hint=say("PUT /jobs/{{jobId}} changes what exists; nothing was changed by this request"),
+        hint=hint,
     )
 
 
