@@ -658,6 +658,7 @@ def test_commands_for_a_missing_job_name_the_recovery(place: Place, session: Ses
     place.apply(training("a", resources=SMALL))
     job_id = place.gpuctl("get", "jobs", "--jobs", "--no-headers").out.split()[0]
     leave_killed_apply(place, session, "a")
+    place.until(lambda: not place.pods("a"), "the end of the pods")
     hint = f"  = an interrupted apply had deleted it: `gpuctl recover -n {place.namespace}` creates it again\n"
     for arguments in (
         ("why", "a"),
@@ -667,7 +668,6 @@ def test_commands_for_a_missing_job_name_the_recovery(place: Place, session: Ses
         ("logs", "a"),
         ("rerun", "--failed", "a"),
         ("wait", "a", "--for", "done"),
-        ("delete", "job", "training/a", "--yes"),
     ):
         assert place.gpuctl(*arguments, code=None).err.endswith(hint), arguments
     for missing in ("compute/a", "b", "pod/a"):
@@ -676,3 +676,14 @@ def test_commands_for_a_missing_job_name_the_recovery(place: Place, session: Ses
     assert "interrupted" not in place.gpuctl("why", "a", "--as", "viewer", code=1).err
     place.gpuctl("recover", "--yes")
     assert image_of(place, "a") == "v2"
+
+
+@pytest.mark.parametrize("name", ["a", "training/a", "job/a"])
+def test_delete_ends_the_recovery_of_a_missing_job(place: Place, session: Session, name: str) -> None:
+    place.apply(training("a", resources=SMALL))
+    leave_killed_apply(place, session, "a")
+    place.until(lambda: not place.pods("a"), "the end of the pods")
+    for missing in ("compute/a", "pod/a"):
+        assert "there is no job or pod a " in place.gpuctl("delete", "job", missing, "--yes", code=1).err
+    assert "it is not restored" in place.gpuctl("delete", "job", name, "--yes").out
+    assert place.gpuctl("recover").err == "Nothing to recover.\n"

@@ -134,9 +134,13 @@ class UnfinishedRuns:
                     )
                 )
 
-    def gone_steps(self, session: Session, name: str) -> list[Step]:
-        """Return the steps of a deletion for a job that a killed run had deleted."""
+    def gone_steps(self, session: Session, name: str, kind: str, keys: Records) -> list[Step]:
+        """Return the steps of a deletion for a job that a killed run had deleted.
+
+        :param kind: the kind of the job; "" for any.
+        """
         entries = [item for item in self.entries if name in (item.key.name, item.successor.name)]
+        entries = [item for item in entries if kind in ("", labels_of(item.new or item.old).get(keys.job_type))]
         entries = [entry for entry in entries if entry.key.kind in WORKLOADS]
         live: dict[Key, Object] = read_objects(session, [entry.key for entry in entries])
         return [

@@ -27,7 +27,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.reading.jobs.job_ids import name_in_id
-from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job, workload_of
+from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job, split_prefix, workload_of
 from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.usecases.documents.change_options import DocumentOptions
 from gpuctl.usecases.documents.compiling import compile_and_report
@@ -124,7 +124,7 @@ def _deletion(session: Session, name: str, namespace: str | None, keys: Records)
         try:
             return plan_job_deletion(session, name, namespace, keys)
         except NoSuchJob as error:
-            steps = _deleted_already(session, name, namespace, keys)
+            steps = _deleted_already(session, "", name, namespace, keys)
             if not steps and not isinstance(error, SeveralJobs):
                 steps = plan_leftover_deletion(session, name, namespace, keys)
             if len({step.key.namespace for step in steps}) == 1:
@@ -132,10 +132,13 @@ def _deletion(session: Session, name: str, namespace: str | None, keys: Records)
             refusal = error
     try:
         job, _ = find_job(Scope(session, namespace), name, keys)
-    except NoSuchJob:
-        if "/" in name:
+    except NoSuchJob as error:
+        if "/" not in name:
+            raise refusal from None
+        steps = _deleted_already(session, *split_prefix(name), namespace, keys)
+        if not steps or not isinstance(error, JobNotFound):
             raise
-        raise refusal from None
+        return Plan(steps)
     check_is_ours(workload_of(job), job.identity.title)
     # Of two generations, delete the one whose pod or object was named.
     by_name = name.rpartition("/")[2] == job.identity.name
@@ -161,12 +164,15 @@ def _of_id(session: Session, text: str, namespace: str | None, keys: Records) ->
     return identity
 
 
-def _deleted_already(session: Session, name: str, namespace: str | None, keys: Records) -> list[Step]:
+def _deleted_already(session: Session, prefix: str, name: str, namespace: str | None, keys: Records) -> list[Step]:
     """Return steps for a job that a killed apply has deleted and recovery would recreate; [] if none or several
     match.
+
+    :param prefix: see :func:`~gpuctl.reading.jobs.job_lookup.split_prefix`.
     """
+    kind = "" if prefix == "job" else prefix
     with contextlib.suppress(ClusterError):
-        steps = UnfinishedRuns(recovery.find_journals(session, keys, namespace)).gone_steps(session, name)
+        steps = UnfinishedRuns(recovery.find_journals(session, keys, namespace)).gone_steps(session, name, kind, keys)
         places = {step.key.namespace for step in steps}
         if len(places) == 1:
             return [*steps, *plan_leftover_deletion(session, name, places.pop(), keys)]
