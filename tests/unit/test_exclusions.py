@@ -175,3 +175,12 @@ def test_both_reject_each_exclusion_and_accept_defaults(kind: str) -> None:
                     if value is not None:
                         found = rejecting(kind, path, own, inside(name, value, model))
                         assert found == expected, (path, exclusion.written, name, value)
+
+
+@pytest.mark.parametrize(
+    ("sources", "hint"), [("{}", "add one of them"), ("{pvc: {claim: a}, nfs: {server: a, path: /a}}", "keep one")]
+)
+def test_hint_about_the_default_source_of_workdirs(sources: str, hint: str) -> None:
+    text = f"kind: platform\nversion: v0.1\nstorage: {{default: {sources}}}\n"
+    loaded = load_found(collect([Source("a.yaml", text)]), versions=("1.36",), directory=Path("/"))
+    assert [item.hint for item in loaded.diagnostics] == [hint]

@@ -221,8 +221,13 @@ class _Edit:
         """Add the fields of ``steps`` to the block ``node``, and return their names."""
         at = format_path(path) or "the document"
         is_entry = node.kind == SEQUENCE and steps[0] == len(node.value)
-        if any(isinstance(step, int) for step in steps[1:]) or (isinstance(steps[0], int) and not is_entry):
-            raise CannotSet(f"{at} has no item {steps[0]}", "set the whole list")
+        index = next(
+            (place for place, step in enumerate(steps) if isinstance(step, int) and (place or not is_entry)), None
+        )
+        if index is not None:
+            raise CannotSet(
+                f"`{format_path((*path, *steps[:index]))}` has no item {steps[index]}", "set the whole list"
+            )
         names: list[str | int] = []
         for step in steps:
             known = shape.find(str(step)) if isinstance(shape, ModelShape) else None

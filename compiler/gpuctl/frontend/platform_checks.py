@@ -37,7 +37,8 @@ def check_platform(document: Document, versions: tuple[str, ...]) -> Iterator[Di
     storage = platform.storage.default
     if storage is not None and (storage.pvc is None) == (storage.nfs is None):
         message = say("storage.default needs one of `pvc` and `nfs`")
-        yield document.diagnostic(ERROR, "GPU213", message, ("storage", "default"), say("keep one"), key=True)
+        hint = say("add one of them") if storage.pvc is None else say("keep one")
+        yield document.diagnostic(ERROR, "GPU213", message, ("storage", "default"), hint, key=True)
     seen: dict[tuple[str, str | int], str] = {}
     for level, priority in Settings(platform).priorities.items():
         if priority.class_name.startswith("system-"):
