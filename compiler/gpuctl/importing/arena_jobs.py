@@ -21,7 +21,7 @@ from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.field_values import number_or_text
 from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_result import Imported
-from gpuctl.importing.import_values import Given, Missing, Unreadable
+from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.pod_fields import DEVICES, is_same
 from gpuctl.importing.restart_policies import take_restarts
@@ -68,15 +68,10 @@ def is_arena_job(text: str) -> bool:
 
 
 def import_arena_jobs(source: Source, given: Given) -> Imported:
-    """Return the documents of a file's jobs.
-
-    :raises Unreadable: it has no job.
-    """
+    """Return the documents of a file's jobs."""
     ledger = LineLedger()
     raws = read_documents(source)
     jobs = [_ArenaJobFile(raw, source.name, given.of_job(index, len(raws)), ledger) for index, raw in enumerate(raws)]
-    if not jobs:
-        raise Unreadable(1, "the file has no job", "name a job file of Arena")
     missing: list[Missing] = [item for job in jobs for item in job.take()]
     return Imported(TOOL, [job.draft for job in jobs], ledger.entries(), missing)
 
