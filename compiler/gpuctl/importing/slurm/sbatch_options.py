@@ -154,7 +154,7 @@ def read_options(words: Sequence[str], line: int, *, srun: bool = False) -> Spli
 
 
 def _of_each_task(option: SlurmOption) -> Iterator[SlurmOption]:
-    """Yield the options that stand for ``--tres-per-task=cpu:8,gres/gpu:h100:1``; another option as it is."""
+    """Yield an option, or those that ``--tres-per-task=cpu:8,gres/gpu:h100:1`` stands for."""
     if option.name != "tres-per-task" or not option.value:
         yield option
         return
