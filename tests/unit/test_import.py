@@ -248,6 +248,16 @@ def _script(program: str) -> str:
 REFUSED = {
     "missing value": ("a.sh", SCRIPT, "error: a.sh:1: no line names a container image: add `--image REF`\n"),
     "NUL": ("a.sh", SCRIPT + "echo a\0b\n", "error: a.sh:5:7: the line has a NUL character"),
+    "name without letters": (
+        "a.yml",
+        "type: task\nname: 3\ncommands: [python a.py]\n",
+        "dropped: a.yml:2: `name: 3`: it has no letters for a name: --name names the job\n",
+    ),
+    "name of another type": (
+        "a.yml",
+        "type: task\nname: [a]\ncommands: [python a.py]\n",
+        "dropped: a.yml:2: `name[0]: a`: it has no equal in a document\n",
+    ),
     "placeholder in a list on one line": (
         "a.yml",
         "type: task\ncommands: [cd a, make, make install,\n  python <file name>]\n",

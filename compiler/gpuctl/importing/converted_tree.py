@@ -49,7 +49,8 @@ class ConvertedTree(SourceTree):
         written = "-".join(filter(None, [job, self.text(path)]))
         name, note = given.job_name(written)
         if name is None:
-            self.dropped(path, "it has no letters for a name: --name names the job")
+            if written:
+                self.dropped(path, "it has no letters for a name: --name names the job")
             return
         self.draft.set("job.name", name, self.line(path) if self.text(path) and given.name is None else None)
         self.taken(path, "job.name", note)
