@@ -440,23 +440,6 @@ def test_invalid_job_names_in_paths_are_client_errors(served: Served, name: str)
     assert response.status_code in {400, 404}, response.text
 
 
-def test_plan_equals_that_of_the_command_line(served: Served, place: Place) -> None:
-    place.apply(training("a"), inference("b"))
-    documents = (training("a", environment=image("v2")), inference("b"), compute("c"))
-    plan = served.call("POST", "/plan", json=sent(*documents, namespace=place.namespace))
-    mine = {(step["kind"], step["name"]): step for step in plan["steps"]}
-    theirs = place.plan(*(_in(document, place.namespace) for document in documents)).value
-    assert {(step["kind"], step["name"]): step for step in theirs["steps"]}.keys() == mine.keys()
-    for step in theirs["steps"]:
-        assert mine[step["kind"], step["name"]]["action"] == step["action"], step
-    assert plan["summary"] == theirs["summary"]
-    assert plan["errors"] == []
-
-
-def _in(document: dict[str, Any], namespace: str) -> dict[str, Any]:
-    return {**document, "job": {**document["job"], "namespace": namespace}}
-
-
 def test_audit_log_has_every_write(served: Served, place: Place) -> None:
     """Caller, action, objects and result; nothing of the content of a document."""
     secret = "hunter2-and-more"

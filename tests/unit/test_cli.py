@@ -836,9 +836,16 @@ def test_completion_scripts_have_valid_syntax(shell: str, gpuctl: Cli, here: Pat
         ("gpuctl render --gi", 2, "--gitops"),
     ],
 )
-def test_completion_suggests_commands_kinds_fields_and_options(line: str, word: int, wanted: str) -> None:
-    env = environment(_GPUCTL_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(word))
-    assert wanted in process([], env=env).stdout
+def test_completion_suggests_commands_kinds_fields_and_options(
+    line: str, word: int, wanted: str, capsys: pytest.CaptureFixture[str], monkeypatch: Patch
+) -> None:
+    """tests/cluster completes names in a process, as shells do."""
+    variables = {"_GPUCTL_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(word)}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        run([])
+    assert wanted in capsys.readouterr().out
 
 
 # fmt ------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -26,6 +27,11 @@ def modules(*packages: Path) -> dict[str, Path]:
     return found
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imported(tree: ast.Module, known: Iterable[str]) -> Iterator[str]:
     """Yield the product's modules that a module imports, including imports in functions and for annotations."""
     for node in ast.walk(tree):
@@ -40,7 +46,7 @@ def imported(tree: ast.Module, known: Iterable[str]) -> Iterator[str]:
 def test_modules_have_no_import_cycles() -> None:
     known = modules(*PACKAGES)
     graph = {
-        name: {other for other in imported(ast.parse(path.read_text()), known) if other in known and other != name}
+        name: {other for other in imported(parsed(path), known) if other in known and other != name}
         for name, path in known.items()
     }
     try:
@@ -67,7 +73,7 @@ def test_public_class_names_are_unique() -> None:
     for name, path in modules(GPUCTL).items():
         if name.startswith("gpuctl.api."):
             continue  # Names of the OpenAPI document: `Quota` is a response there, elsewhere a document.
-        for node in ast.parse(path.read_text()).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 types[node.name].append(name)
     assert {name: found for name, found in types.items() if len(found) > 1} == {}
