@@ -65,7 +65,7 @@ def found(path: Path | str, **options: object) -> dict[str, str]:
         'kind: " training "\n',
         "kind: traіning\n",
         "kind: ｔｒａｉｎｉｎｇ\n",
-        "kind: sft\n" + BODY,
+        "kind: experiment\n" + BODY,
         "kind: quotas\n",
         "kind: Pool\npool: {name: p}\n",
         "apiVersion: v1\nkind: Training\n" + BODY,
@@ -76,7 +76,7 @@ def test_misspelled_kind_in_a_directory_is_an_error(jobs: Path, text: str) -> No
     assert found(jobs) == {"b.yaml": "GPU102"}
     (diagnostic,) = (item for item in gpuctl.compile(jobs).diagnostics if item.code == "GPU102")
     assert diagnostic.hint is not None
-    assert diagnostic.hint.startswith("the kinds are" if "sft" in text else "did you mean")
+    assert diagnostic.hint.startswith("the kinds are" if "experiment" in text else "did you mean")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from gpuctl.frontend.conform import conform, report_wrong_kind
+from gpuctl.frontend.conform import conform
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document_owner import DocumentOwner, document_owner, misspelt_kind, near_kind
 from gpuctl.frontend.field_shapes import kind_shape
@@ -24,11 +24,19 @@ from gpuctl.frontend.platform_defaults import merge, with_defaults
 from gpuctl.frontend.spans import child, within
 from gpuctl.frontend.sweep_jobs import job_data, with_job
 from gpuctl.frontend.templates import expand, without_references
+from gpuctl.frontend.wrong_kinds import report_wrong_kind
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, RawDocument, YamlNode
 from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS, Model
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.spelling import fold, nearest, suggest_name
+
+_OTHER_KINDS = {
+    **dict.fromkeys(("job", "task", "batch", "finetune", "finetuning", "sft", "pretrain", "训练"), "training"),
+    **dict.fromkeys(("service", "serving", "serve", "deployment", "deploy", "推理"), "inference"),
+    **dict.fromkeys(("jupyter", "workspace", "devenvironment", "dev", "ide", "开发"), "notebook"),
+}
+"""Folded word of other tools, or in Chinese -> the kind of document."""
 
 
 class BoundDocument(NamedTuple):
@@ -137,7 +145,7 @@ def _report_no_kind(findings: Findings, node: YamlNode | None, text: str | None)
             hint = say("`gpuctl import {file}` prints the document of a batch script", file=source.name)
         findings.at_node("GPU106", say("a document must be a mapping that starts with `kind:`"), root, (), hint)
     elif node is not None and text is not None:
-        close = near_kind(text) or nearest(text, [*KINDS, *ALIASES])
+        close = near_kind(text) or _OTHER_KINDS.get(fold(text)) or nearest(text, [*KINDS, *ALIASES])
         hint = suggest_name(close) or say("the kinds are {kinds}", kinds=list(KINDS))
         if document_owner(root, findings.chunk.source.name) is DocumentOwner.OTHER_TOOL:
             hint = say("this is a Kubernetes manifest already; `kubectl apply -f` takes it")

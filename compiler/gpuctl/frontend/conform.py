@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuctl.frontend.command_advice import advise_args, advise_command, flow_list, unfolded
-from gpuctl.frontend.diagnostics import MAX_DIAGNOSTICS, FieldPath, Related, format_path
+from gpuctl.frontend.diagnostics import MAX_DIAGNOSTICS, Related, format_path
 from gpuctl.frontend.field_shapes import (
     TEXT,
     ListShape,
@@ -26,21 +25,15 @@ from gpuctl.frontend.kubectl_numbers import read_number
 from gpuctl.frontend.scalars import (
     BOOLEANS,
     MISFIT,
-    as_mapping,
     explain,
-    first_required,
-    flow_text,
-    mapping_of,
     read_scalar,
 )
-from gpuctl.frontend.spans import column_of, texts_at
 from gpuctl.frontend.unknown_keys import joined_pair_hint, split_text_hint, unknown_key_hint
-from gpuctl.frontend.yaml_tree import MAPPING, NULLS, SCALAR, SEQUENCE, Chunk, YamlNode
+from gpuctl.frontend.wrong_kinds import field_name, report_wrong_kind
+from gpuctl.frontend.yaml_tree import MAPPING, NULLS, SCALAR, SEQUENCE, YamlNode
 from gpuctl.language.display_text import shorten
-from gpuctl.language.sentences import Sentence, Template, say
-from gpuctl.language.spelling import fold, suggest_name
-
-_ARTICLES = {SCALAR: Template("a single value"), SEQUENCE: Template("a list"), MAPPING: Template("a mapping")}
+from gpuctl.language.sentences import Sentence, say
+from gpuctl.language.spelling import suggest_name
 
 
 class _Invalid:
@@ -56,136 +49,6 @@ def conform(findings: Findings, kind: str, shape: ModelShape | None = None) -> d
     :param shape: that of a block, if ``findings`` are of the block alone.
     """
     return _Conformer(findings, kind).model(findings.root, shape or kind_shape(kind))
-
-
-def report_wrong_kind(
-    findings: Findings,
-    node: YamlNode,
-    key: YamlNode | None,
-    path: FieldPath,
-    expected: str | tuple[str, ...],
-    shape: Shape | None = None,
-) -> None:
-    """Report that a field has no value, or not the ``expected`` kind of value, or one of several kinds: a scalar, a
-    list or a mapping.
-
-    :param shape: the shape of the field.
-    """
-    field = _field(path)
-    if node.is_null:
-        advice = say('give it a value, remove the line, or quote it ("null") if it is text')
-        if expected == SEQUENCE:
-            advice = say("write `[]`, or remove the line")
-        elif expected == MAPPING:
-            advice = say("fill it, or remove the line")
-        findings.at_node("GPU205", say("{field} has no value", field=field), node, path, advice, key=key)
-        return
-    hint: Sentence | None = None
-    if expected == SEQUENCE and node.kind == SCALAR:
-        hint = _as_list(findings, node, path, shape)
-    elif expected == SEQUENCE:
-        hint = _as_entries(findings.chunk, node, shape)
-    elif expected == MAPPING:
-        hint = (as_mapping(node.value, path, shape) if node.kind == SCALAR else None) or say(
-            "write `key: value` lines below it"
-        )
-    elif node.kind == SCALAR:
-        hint = as_mapping(node.value, path, shape)
-    else:
-        hint = _as_key(node, path) or _as_value(node, path, shape) or _as_text(findings.chunk, node)
-        if expected == SCALAR:
-            hint = hint or say("write one value")
-    kinds = (expected,) if isinstance(expected, str) else expected
-    message = say(
-        "{field} must be {kinds:or}, not {kind}",
-        field=field,
-        kinds=[say(_ARTICLES[kind]) for kind in kinds],
-        kind=say(_ARTICLES[node.kind]),
-    )
-    findings.at_node("GPU202", message, node, path, hint, key=key)
-
-
-def _as_list(findings: Findings, node: YamlNode, path: FieldPath, shape: Shape | None) -> Sentence:
-    """Return the hint for a single value in place of a list."""
-    field = path[-1] if path else ""
-    if path[-2:] == ("on", "stop"):
-        return advise_command(node.value, indent=None, field="stop")
-    if field not in ("command", "args"):
-        entry = mapping_of(node.value, (*path, 0), _entry_of(shape))
-        if entry is None and isinstance(_entry_of(shape), ModelShape):
-            return say("start each entry with `- `")
-        return say("write a list: {words}", words=f"[{entry}]" if entry is not None else flow_list([node.value]))
-    indent = column_of(findings.chunk, findings.root, path)
-    text = unfolded(findings.chunk.written(node)) or node.value
-    if field == "args":
-        return advise_args(text, texts_at(findings.root, (*path[:-1], "command")), indent=indent)
-    args = texts_at(findings.root, (*path[:-1], "args")) if path[-2:-1] == ("environment",) else []
-    return advise_command(text, args=args, indent=indent)
-
-
-def _entry_of(shape: Shape | None) -> Shape | None:
-    """Return the shape of a list's entries; None for any other shape."""
-    listed = shape.list if isinstance(shape, UnionShape) else shape
-    return listed.item if isinstance(listed, ListShape) else None
-
-
-def _as_entries(chunk: Chunk, node: YamlNode, shape: Shape | None) -> Sentence:
-    """Return the hint for a mapping in place of a list of blocks: one of the blocks, or their names with the rest."""
-    entry = _entry_of(shape)
-    entry = entry.mapping if isinstance(entry, UnionShape) else entry
-    first = first_required(entry)
-    is_flow = chunk.written(node)[:1] == "{"
-    if not node.value:
-        return say("write `[]`, or remove the line")
-    if not isinstance(entry, ModelShape) or first is None:
-        return say("start each entry with `- `")
-    if all(entry.find(key.value) for key, _ in node.value):
-        text = f"[{chunk.written(node).strip()}]"
-        return say("write a list: {words}", words=shorten(text)) if is_flow else say("start each entry with `- `")
-    name = flow_text(node.value[0][0].value)
-    if is_flow:
-        return say("write a list: {words}", words=f"[{{{first.key}: {name}, ...}}, ...]")
-    return say("start each entry with `- {text}`, and its other fields below", text=f"{first.key}: {name}")
-
-
-def _as_key(node: YamlNode, path: FieldPath) -> Sentence | None:
-    """Return the hint for the key of a label or an annotation that was split at its dots, as options split paths."""
-    if path[-3:-1] not in (("job", "labels"), ("job", "annotations")):
-        return None
-    steps = [str(path[-1])]
-    while node.kind == MAPPING and len(node.value) == 1:
-        steps.append(node.value[0][0].value)
-        node = node.value[0][1]
-    if node.kind != SCALAR:
-        return None
-    written = f'{format_path(path[:-1])}."{".".join(steps)}"'
-    return say("quote a key with dots: `{path}`", path=written)
-
-
-def _as_value(node: YamlNode, path: FieldPath, shape: Shape | None) -> Sentence | None:
-    """Return the hint for ``configMap: {name: NAME}`` as Kubernetes writes it, or a list of one value; else None."""
-    single = shape.scalar if isinstance(shape, UnionShape) else shape
-    is_one = node.kind == SEQUENCE and len(node.value) == 1 and node.value[0].kind == SCALAR
-    if is_one and isinstance(single, ScalarShape) and read_scalar(node.value[0], single) is not MISFIT:
-        text = shorten(flow_text(node.value[0].value))
-        return say("write `{text}`", text=f"{path[-1]}: {text}" if isinstance(path[-1], str) else text)
-    entries = node.value if node.kind == MAPPING else []
-    if len(entries) != 1 or entries[0][1].kind != SCALAR or entries[0][1].is_null or not isinstance(path[-1], str):
-        return None
-    named = fold(entries[0][0].value) in ("name", "secretname", "claimname", "path")
-    return say("write `{text}`", text=f"{path[-1]}: {shorten(entries[0][1].value)}") if named else None
-
-
-def _as_text(chunk: Chunk, node: YamlNode) -> Sentence | None:
-    """Return the hint to quote an item such as ``echo a: b``, which YAML reads as a mapping; else None."""
-    text = chunk.written(node).strip()
-    if node.kind != MAPPING or text.startswith("{") or "\n" in text or len(node.value) != 1:
-        return None
-    return say("quote it, because of the `: `: {text}", text=flow_list([text])[1:-1])
-
-
-def _field(path: FieldPath) -> str:
-    return f"`{format_path(path[-2:] if path and isinstance(path[-1], int) else path[-1:])}`" if path else say("this")
 
 
 class _Conformer:
@@ -284,7 +147,7 @@ class _Conformer:
         if value is not MISFIT:
             return value
         path = tuple(self.path)
-        code, message, hint = explain(node, shape, path, _field(path))
+        code, message, hint = explain(node, shape, path, field_name(path))
         return self._report(code, message, node, hint)
 
     def _free(self, node: YamlNode) -> Any:

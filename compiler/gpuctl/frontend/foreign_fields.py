@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gpuctl.language.path_fields import OBJECT_STORAGE
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.spelling import fold
 
@@ -277,9 +278,6 @@ _KEY_OF_EACH = Template("write `env: [{{name: NAME, secret: NAME, key: KEY}}]`, 
 _NO_LFS = Template("files of Git LFS are not fetched: put large files into `storage`")
 _AMOUNTS = Template("write `gpu`, `cpu` and `memory` directly in `resources`: requests equal limits")
 _DIRECTORY = Template("`mounts` is for ConfigMaps and Secrets: write the entry in `storage.workdirs`")
-OBJECT_STORAGE = Template(
-    "object storage is not mounted: copy from it in `init`, or use `pvc` with a claim of its driver"
-)
 _FILES = Template("`workdirs` is for directories: write the entry in `storage.mounts`")
 _SAVING = Template("remove it: `checkpoint` is the `command` or `signal` that makes the program save")
 _TARGET = Template("write `metric: {{name: METRIC, target: 5}}`, or `metric: queue` and `targetQueueLength: 5`")

@@ -73,10 +73,13 @@ def _report_other(findings: Findings, item: Mapping[str, Any], path: FieldPath) 
 
 
 def _follows_from_bad(findings: Findings, path: FieldPath, context: dict[str, Any]) -> bool:
-    """Return True if a block is reported to lack a field that it has with an invalid value, or under another name."""
+    """Return True if a block is reported to lack a field that it has with an invalid value, or under another name.
+
+    GPU232: `job.notify` lacks an event.
+    """
     block = path[: len(path) - len(context["path"])]
     is_there = any(bad[: len(block)] == block for bad in findings.bad) or (block != () and block in findings.puzzling)
-    return context["code"] == "GPU201" and is_there
+    return context["code"] in ("GPU201", "GPU232") and is_there
 
 
 def _report_missing(findings: Findings, path: FieldPath) -> None:

@@ -17,6 +17,7 @@ from gpuctl.language.fields import Scalar
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.spelling import nearest, suggest_name
 from gpuctl.language.value_forms import ValueForm, form_of, keys_of
+from gpuctl.objects.quantities import suggest_quantity
 
 BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 MISFIT = object()
@@ -25,6 +26,12 @@ MISFIT = object()
 _INTEGER = r"(?a)[-+]?[0-9]+\Z|0o[0-7]+\Z|0x[0-9a-fA-F]+\Z"
 _FLOAT = r"(?a)[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z"
 _LONGEST_NUMBER = 40
+_COUNTED = r"(?a)(\d{1,9}) ?(?:[a-zA-Z]+|/[a-z]+|[\u4e00-\u9fff]+)\Z"
+"""Matches a number with what it counts: ``8x``, ``8 cards``, ``8000/tcp``."""
+_TYPE_AND_COUNT = r"(?a)([A-Za-z][A-Za-z-]*\d[\w-]*)(?: ?[:x*] ?(\d{1,4}))?\Z"
+"""Matches GPUs as other tools count them: ``A100:8``."""
+_EXAMPLES = {"port": "8000", "user": "1000", "group": "1000", "retries": "3"}
+"""Part of a field's name -> an example of its number."""
 _ACCESS_MODES = {
     "RWO": "ReadWriteOnce",
     "RWX": "ReadWriteMany",
@@ -32,6 +39,15 @@ _ACCESS_MODES = {
     "RWOP": "ReadWriteOncePod",
 }
 """Access modes of claims, as kubectl abbreviates them."""
+_ONLY_FIELDS = {
+    "checkpoint": "command: [python, save.py]",
+    "emptyDir": "size: {}",
+    "model": "name: {}",
+    "notify": "failed: true",
+    "placement": "clusters: [{}]",
+    "pvc": "claim: {}",
+}
+"""Block -> the field that a single text in its place stands for."""
 _LIKE_TRUE = frozenset({"yes", "on", "y", "1", "true"})
 _LIKE_FALSE = frozenset({"no", "off", "n", "0", "false"})
 
@@ -92,15 +108,21 @@ def _number_error(node: YamlNode, path: FieldPath, field: str, *, whole: bool) -
     text: str = node.value
     expected = say("a whole number") if whole else say("a number")
     bare = text.strip()
+    field_name = str(path[-1]) if path else ""
     if not node.plain and re.match(_INTEGER if whole else _FLOAT, bare):
         message = say("{field} is {expected}, not text", field=field, expected=expected)
         return "GPU202", message, say("write {value} without quotes", value=bare)
-    example = "8" if whole else "12.5"
+    example = next((shown for part, shown in _EXAMPLES.items() if part in field_name.lower()), "8")
+    example = example if whole else "12.5"
     hint = say("write {expected} such as {example}", expected=expected, example=example)
     if whole and re.match(_FLOAT, bare) and len(bare) < 20 and (float(bare).is_integer() or 1 < float(bare) < math.inf):
         hint = say("write {value}", value=int(float(bare)))
-    elif bare.replace("_", "").replace(",", "").isdecimal() and len(bare) < 20:
+    elif re.match(r"(?a)\d{1,3}([,_]\d{3})+\Z", bare) and len(bare) < 20:
         hint = say("write {value}", value=int(bare.replace("_", "").replace(",", "")))
+    elif re.match(r"(?a)\d+(, ?\d+)+\Z", bare) and field_name in ("gpu", "array"):
+        hint = say("write the number of them: {value}", value=bare.count(",") + 1)
+    elif (counted := re.match(_COUNTED, bare)) and suggest_quantity(bare) is None:
+        hint = say("write {value}", value=int(counted[1]))
     elif bare.startswith("$"):
         hint = say(
             "write {expected} such as {example}; gpuctl reads no variables of the shell",
@@ -108,9 +130,19 @@ def _number_error(node: YamlNode, path: FieldPath, field: str, *, whole: bool) -
             example=example,
         )
     share = _share_of_a_card(bare) if path[-2:] == ("resources", "gpu") else None
-    indexes = re.match(r"(?a)0-(\d{1,5})(?:%([1-9]\d{0,4}))?\Z", bare) if path == ("array",) else None
+    typed = re.match(_TYPE_AND_COUNT, bare) if path[-2:] == ("resources", "gpu") else None
+    if typed is not None:
+        hint = say("write `gpu: {count}` and `gpu-type: {name}`", count=typed[2] or 1, name=typed[1])
+    limits = re.match(r"(?a)(\d{1,4})(?:-|:|\.\.)(\d{1,4})\Z", bare) if path == ("resources", "nodes") else None
+    if limits is not None and 0 < int(limits[1]) < int(limits[2]):
+        written = f"{{min: {limits[1]}, max: {limits[2]}}}"
+        hint = say("write `{text}` for an elastic training", text=written)
+    ports = re.match(r"(?a)(\d{1,5}):(\d{1,5})\Z", bare) if path == ("service", "port") else None
+    if ports is not None:
+        hint = say("write `port: {port}` and `targetPort: {target}`", port=ports[1], target=ports[2])
+    indexes = re.match(r"(?a)([01])-(\d{1,5})(?:%([1-9]\d{0,4}))?\Z", bare) if path == ("array",) else None
     if indexes is not None:
-        size, most = int(indexes[1]) + 1, indexes[2]
+        size, most = int(indexes[2]) - int(indexes[1]) + 1, indexes[3]
         written = f"{{size: {size}, parallelism: {min(int(most), size)}}}" if most else str(size)
         hint = say("write `{text}`: the indexes begin with 0", text=written)
     if share is not None:
@@ -153,10 +185,12 @@ def mapping_of(text: str, path: FieldPath, shape: Shape | None) -> str | None:
     """
     block = _block(path)
     in_list = bool(path) and isinstance(path[-1], int)
-    variable = re.match(r"([A-Za-z_][\w.-]*)=(.*)\Z", text)
+    variable = re.match(r"([A-Za-z_][\w.-]*)(?:=|: )(.*)\Z", text)
     if block == "env" and variable is not None:
         value = flow_text(variable[2])
         return f"{{name: {variable[1]}, value: {value}}}" if in_list else f"{{{variable[1]}: {value}}}"
+    if block == "env" and in_list:
+        return f"{{name: {flow_text(text)}, value: VALUE}}"
     if block == "ports" and in_list and text.isascii() and text.isdigit():
         return f"{{name: port-{text}, port: {text}}}"
     if block == "workdirs" and in_list and text:
@@ -167,8 +201,17 @@ def mapping_of(text: str, path: FieldPath, shape: Shape | None) -> str | None:
     if block == "nfs" and re.match(r"[^:/]+:/", text):
         server, _, directory = text.partition(":")
         return f"{{server: {server}, path: {flow_text(directory)}}}"
-    if block in ("pvc", "emptyDir") and text:
-        return f"{{{'claim' if block == 'pvc' else 'size'}: {flow_text(text)}}}"
+    if block == "emptyDir" and text in BOOLEANS:
+        return "{}"
+    if block in _ONLY_FIELDS and not in_list and text:
+        return f"{{{_ONLY_FIELDS[block].format(flow_text(text))}}}"
+    if block == "network" and text.lower() in ("host", "rdma", "infiniband"):
+        return "{hostNetwork: true}" if text.lower() == "host" else "{rdma: true}"
+    if path == ("code",) and text:
+        is_remote = "://" in text or text.startswith("git@")
+        return f"{{git: {flow_text(text)}, ref: COMMIT}}" if is_remote else f"{{local: {flow_text(text)}}}"
+    if path == ("storage",) and text.startswith("/"):
+        return f"{{workdirs: [{mapping_of(text, ('workdirs', 0), None)}]}}"
     first = first_required(shape)
     return f"{{{first.key}: {flow_text(text)}}}" if first is not None and _is_value(text, first.form) else None
 

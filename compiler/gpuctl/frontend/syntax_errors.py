@@ -120,7 +120,8 @@ def syntax_error(chunk: Chunk, error: yaml.MarkedYAMLError) -> Diagnostic:
     assert mark is not None, "libyaml gives each of its errors a place"
     line, column = mark.line, mark.column
     lines = lines_of(chunk.text)
-    character = lines[line][column] if line < len(lines) and column < len(lines[line]) else ""
+    written = lines[line] if line < len(lines) else ""
+    character = written[column : column + 1]
     code, hint = "GPU004", say("check the line and the one above it")
     message = Sentence(problem)
     conflict = next((number for number, text in enumerate(lines) if re.match(_CONFLICT, text)), None)
@@ -134,6 +135,8 @@ def syntax_error(chunk: Chunk, error: yaml.MarkedYAMLError) -> Diagnostic:
     elif "cannot start any token" in problem:
         message = say("the character {character} is not allowed here", character=repr(character))
         hint = say("remove it, or quote the text that starts with it")
+    elif "flow mapping" in (error.context or "") and re.search(r"(?<!\$)\$\{", written[: column + 1]):
+        message, hint = say("`${{` begins a mapping here"), say("quote the value")
     elif "maximum nesting depth" in problem:
         # libyaml scans ahead of its events, so its own limit can be reached before the composer counts 64 levels.
         code, message, hint = "GPU008", say(TOO_DEEP, most=MAX_DEPTH), say(FLATTEN)

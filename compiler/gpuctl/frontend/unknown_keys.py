@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpuctl.frontend.diagnostics import FieldPath, format_path
-from gpuctl.frontend.field_shapes import ModelShape, kind_shape
+from gpuctl.frontend.field_shapes import ModelShape, Shape, kind_shape
 from gpuctl.frontend.foreign_fields import (
     CONTAINER_FIELDS,
     INSTEAD,
@@ -54,6 +54,14 @@ def joined_pair_hint(key: YamlNode, value: YamlNode, shape: ModelShape) -> Sente
     if pair[2][0] in "{[":
         return say("write `{text}` and a blank", text=f"{pair[1]}:")
     return say("write `{text}`", text=f"{pair[1]}: {shorten(pair[2])}") if value.is_null else None
+
+
+def joined_text_hint(text: str, shape: Shape | None) -> Sentence | None:
+    """Return the hint for ``name:demo`` or ``name = demo`` in place of a block; None for any other text."""
+    pair = re.match(r"([A-Za-z][\w-]*)\s*[:=]\s*(\S+)\Z", text)
+    if pair is None or not isinstance(shape, ModelShape) or shape.find(pair[1]) is None:
+        return None
+    return say("write `{text}`", text=f"{pair[1]}: {shorten(pair[2])}")
 
 
 def unknown_key_hint(

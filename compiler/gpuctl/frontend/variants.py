@@ -13,7 +13,7 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 from gpuctl.frontend.binder import bind, kind_of
-from gpuctl.frontend.conform import conform, report_wrong_kind
+from gpuctl.frontend.conform import conform
 from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, SourceSpan, format_path
 from gpuctl.frontend.document_variant import OPTION, Variant
 from gpuctl.frontend.exclusive_fields import FieldNames, excluded, unused_cards
@@ -22,6 +22,7 @@ from gpuctl.frontend.field_shapes import ModelShape, Shape, kind_shape, mapping_
 from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.spans import child, value_at
 from gpuctl.frontend.tree_merging import merged_trees, without_field
+from gpuctl.frontend.wrong_kinds import report_wrong_kind
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, Chunk, RawDocument, YamlNode
 from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import WORKLOADS

@@ -92,9 +92,9 @@ def _memory(value: str) -> str:
             message = say(
                 "`{value}` is a fraction of a byte; no container starts with less than 4Mi of memory", value=value
             )
-        # `512m` is 0.512 bytes.
-        number = re.match(r"(?a)(\d{1,4}(?:\.\d{1,2})?)(m?)\Z", value)
-        unit = "Mi" if number is not None and number[2] else "Gi"
+        # `512m` is 0.512 bytes. Slurm's `32768` are MiB.
+        number = re.match(r"(?a)(\d{1,7}(?:\.\d{1,2})?)(m?)\Z", value)
+        unit = "Mi" if number is not None and (number[2] or float(number[1]) >= 4096) else "Gi"
         hint = suggest_name(f"{number[1]}{unit}") if number is not None else None
         raise field_error("GPU208", message, hint)
     return value

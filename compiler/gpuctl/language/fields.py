@@ -110,7 +110,11 @@ def _dns_1035(value: str) -> str:
             "`{value}` is not a legal job name: at most 63 lower-case letters, digits and `-`, first a letter "
             "and last no `-`"
         )
-        raise illegal("GPU207", value, problem, names.nearest_dns_label(value, letter_first=True))
+        better = names.nearest_dns_label(value, letter_first=True)
+        if better is None and not value.isascii() and no_variables(value) is None:
+            hint = say("choose a name of ASCII letters and digits; `job.description` holds any text")
+            raise field_error("GPU207", say(problem, value=shorten(value)), hint)
+        raise illegal("GPU207", value, problem, better)
     return value
 
 

@@ -12,7 +12,11 @@ from typing import Annotated
 from gpuctl.language.display_text import shorten
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Check, Scalar, cached, no_variables
-from gpuctl.language.sentences import say
+from gpuctl.language.sentences import Template, say
+
+OBJECT_STORAGE = Template(
+    "object storage is not mounted: copy from it in `init`, or use `pvc` with a claim of its driver"
+)
 
 
 @cached
@@ -22,6 +26,8 @@ def _absolute_path(value: str) -> str:
         text = normal_path(f"/{value}")
         is_right = text != "/" and ":" not in text and text.isprintable()
         better = no_variables(value) or (say("write `{text}`", text=text) if is_right else None)
+        if re.match(r"(?:s3a?|oss|obs|cos|tos|gs)://", value):
+            better = say(OBJECT_STORAGE)
         if value.startswith("~"):
             better = say(
                 "write the whole path, such as `/home/NAME{rest}`: no shell replaces `~`", rest=value.lstrip("~")
@@ -85,8 +91,11 @@ def _file_mode(value: str) -> str:
 @cached
 def _url_path(value: str) -> str:
     if not value.startswith("/"):
-        is_right = value.isprintable() and " " not in value and ":" not in value
+        is_right = value.isprintable() and " " not in value and ":" not in value and value not in ("true", "yes")
         hint = say("write `{text}`", text=f"/{value}") if is_right else None
+        if (url := re.match(r"https?://[^/\s]+(/[^\s]*)\Z", value)) is not None:
+            hint = say("write `{text}`", text=url[1])
+        hint = hint or say("write a path such as `/health`")
         raise field_error("GPU210", say("`{value}` is not a URL path", value=shorten(value)), hint)
     if " " in value or (
         not value.isprintable() and any(ord(character) <= 32 or ord(character) == 127 for character in value)

@@ -18,6 +18,14 @@ _UNITS: dict[str, float] = {
     **dict.fromkeys(("d", "day"), DAY),
     **dict.fromkeys(("w", "wk", "week"), 7 * DAY),
     **dict.fromkeys(("mo", "month"), 30 * DAY),
+    "秒": 1,
+    "分": 60,
+    "分钟": 60,
+    "时": HOUR,
+    "小时": HOUR,
+    "天": DAY,
+    "日": DAY,
+    "周": 7 * DAY,
     **dict.fromkeys(("y", "yr", "year"), 365 * DAY),
 }
 MAX_CHECKPOINT_SECONDS = HOUR
@@ -35,11 +43,17 @@ def parse_duration(text: str, most: float = MAX_SECONDS) -> int | None:
 
 
 def suggest_duration(text: str) -> str | None:
-    """Return the duration that ``1w``, ``2 days``, ``1.5h`` or ``90 min`` most likely means; None for other text.
+    """Return the duration that ``1w``, ``2 days``, ``1.5h``, ``90 min`` or ``24:00:00`` most likely means; None for
+    other text.
 
     The shortest duration is a second.
     """
-    match = re.fullmatch(r"(?a)\s*(\d{1,9}(?:\.\d{1,3})?)\s*([a-zA-Z]+)\s*", text)
+    clock = re.fullmatch(r"(?a)(?:(\d{1,4})-)?(\d{1,4}):(\d\d):(\d\d)", text)
+    if clock is not None:
+        days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
+        total = days * DAY + hours * HOUR + minutes * 60 + seconds
+        return format_duration(total) if 0 < total <= MAX_SECONDS else None
+    match = re.fullmatch(r"(?a)\s*(\d{1,9}(?:\.\d{1,3})?)\s*([a-zA-Z\u4e00-\u9fff]+)\s*", text)
     written = match[2].lower() if match else ""
     unit = _UNITS.get(written, _UNITS.get(written.removesuffix("s")))
     if match is None or unit is None or float(match[1]) == 0:

@@ -90,8 +90,8 @@ def _exact(text: str) -> tuple[Fraction, str] | None:
 
 
 def suggest_cores(text: str) -> str | None:
-    """Return the amount of cpu that ``4 cores`` or ``4 vCPU`` means; None for other text."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*v?(?:cores?|cpus?)\s*", text, re.IGNORECASE)
+    """Return the amount of cpu that ``4 cores``, ``4 vCPU`` or ``4核`` means; None for other text."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*v?(?:c|cores?|cpus?|核)\s*", text, re.IGNORECASE)
     return match[1] if match is not None else None
 
 
