@@ -547,6 +547,16 @@ def test_lift_skips_objects_of_other_tools(objects: list[dict[str, object]]) -> 
     assert gpuctl.lift(objects) == []
 
 
+def test_lift_warns_of_a_limit_that_a_document_cannot_state() -> None:
+    text = "kind: quota\nversion: v0.1\nquota: {name: q}\nusers: {ann: {cpu: 8}}\n"
+    result = gpuctl.compile(gpuctl.Source("quota.yaml", text))
+    (limits,) = (obj for obj in result.objects if obj["kind"] == "ResourceQuota")
+    changed = {**limits, "spec": {"hard": {**limits["spec"]["hard"], "pods": "9"}}}
+    with pytest.warns(UserWarning, match="^no field of a quota expresses pods of the ResourceQuota ann/q-ann$"):
+        (document,) = gpuctl.lift([changed], result.settings, use_annotation=False)
+    assert document["users"] == {"ann": {"cpu": "8"}}
+
+
 def test_dangling_link_to_the_outside_has_no_hint_to_name_it(tmp_path: Path) -> None:
     jobs = tmp_path / "jobs"
     jobs.mkdir()

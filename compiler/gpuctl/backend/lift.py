@@ -1,12 +1,14 @@
 """``lift``, the inverse of lowering: from Kubernetes objects back to documents.
 
 An embedded document is used if present. Otherwise every field that lowering writes is read back, and additions to the
-pod become a ``podPatch``. Lowering the result gives the same objects. No object contains a platform's settings, so a
-platform is not lifted.
+pod become a ``podPatch``; lowering the result gives the same objects. Other additions are left out: those outside the
+pod, a limit of a ResourceQuota that no field of a document expresses (with a warning), and all if the language cannot
+express what was read back. No object contains a platform's settings, so a platform is not lifted.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 
 from gpuctl.backend import rendezvous
@@ -45,6 +47,8 @@ def lift(objects: Iterable[Object], settings: Settings | None = None, *, use_ann
     """Return the documents that ``objects`` were lowered from, in canonical form.
 
     Objects of other tools are skipped, and so are shared objects, which come with the documents that need them.
+
+    Warns of each limit of a ResourceQuota that is left out.
 
     :param settings: the platform's settings that the objects were lowered with.
     """
@@ -129,6 +133,10 @@ def _lift_quota(context: Context, name: str, members: Sequence[Object]) -> Data:
                 gpus[resources[key.removeprefix("requests.")]] = int(value)
             elif (profile := profile_of(key.removeprefix("requests."))) is not None:
                 slices[profile] = int(value)
+            # The limit of a slices' DeviceClass is the sum of the profiles.
+            elif key != class_limit(context.settings.profile_class):
+                place = f"{member['metadata']['namespace']}/{member['metadata']['name']}"
+                warnings.warn(f"no field of a quota expresses {key} of the ResourceQuota {place}", stacklevel=2)
         if gpus:
             entry["gpu"] = gpus
         if slices:
