@@ -51,7 +51,8 @@ class RunCallbacks:
     jobs may end though their checkpoints failed. ``should_stop()``: polled before each step; return True to start no
     further step. ``on_diagnostics``: diagnostics of valid documents, with their sources. ``on_start(plan)``: called
     before the first step. ``on_step_done(step)``: a finished step. ``on_wait``: a transient message about what is
-    awaited. ``on_message``: a message to keep. ``longest_checkpoint``: maximum seconds of one checkpoint.
+    awaited, which only terminals show, so it needs no Chinese. ``on_message``: a message to keep.
+    ``longest_checkpoint``: maximum seconds of one checkpoint.
     """
 
     confirm: Callable[[Plan], bool] = refuse_questions
