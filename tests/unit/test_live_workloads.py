@@ -14,7 +14,7 @@ from gpuctl.apply.plan.admin_deletion import delete_namespaces, plan_namespace_d
 from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run import lease as leases
-from gpuctl.apply.run.deletion_waiter import DeletionWaiter
+from gpuctl.apply.run.deletion_watch import DeletionWatch
 from gpuctl.apply.run.interrupts import Interrupts
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.run.stage_execution import RunState, StageExecution
@@ -410,7 +410,7 @@ def test_object_that_loses_its_label_while_it_is_deleted_is_awaited() -> None:
             return [obj for obj in stored if not labels], "1"
 
     session: Any = Api()
-    waiter = DeletionWaiter(session, stored, gone.append)
+    waiter = DeletionWatch(session, stored, gone.append)
     left = Event("DELETED", "Job", live, WatchedList("Job", "n", OURS))
     waiter._on_event(left)
     assert waiter.poll() == {key_of(live)}

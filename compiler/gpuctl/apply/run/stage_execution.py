@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.run.deletion_waiter import DeletionWaiter, deletion_blockers
+from gpuctl.apply.run.deletion_watch import DeletionWatch, deletion_blockers
 from gpuctl.apply.run.lease import Leases
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.run.sequential_create import SequentialCreation
@@ -54,7 +54,7 @@ class RunState:
 
     def __post_init__(self) -> None:
         leaving = [step.live for step in self.plan.steps if step.deletes and step.live is not None]
-        self.deletions = DeletionWaiter(self.session, leaving, lambda key: self.events.put(("gone", key, None)))
+        self.deletions = DeletionWatch(self.session, leaving, lambda key: self.events.put(("gone", key, None)))
 
     def is_interrupted(self) -> bool:
         """Return True after a signal, or if the caller asks to stop."""
@@ -218,7 +218,7 @@ class StageExecution:
         self._end(step)
 
     def _poll_deletions(self) -> None:
-        """List the awaited objects every few seconds: a watch on a broken network receives no events, and one that was
+        """List the awaited objects every 10 seconds: a watch on a broken network receives no events, and one that was
         started before a token expired continues.
         """
         if time.monotonic() > self._run.next_look:

@@ -1,4 +1,4 @@
-"""Waiting until deleted objects are gone, with one watch for each kind and namespace."""
+"""Watches that report deleted objects once they are gone, one for each kind and namespace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_
 from gpuctl.objects.workload_state import is_pod_of, pod_labels
 
 
-class DeletionWaiter:
+class DeletionWatch:
     """Reports each awaited object once when it is gone.
 
     :param gone: called from a watch's thread with the key of each object whose uid no longer exists.
