@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.kube.cluster_identity import KUBE_SYSTEM
+from gpuctl.kube.cluster_identity import read_cluster_uid
 from gpuctl.kube.configuration import connect
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
@@ -67,16 +67,15 @@ def open_context(
         platform = read_platform(settings.platform).settings
         connection = connect(kubeconfig=settings.kubeconfig, context=settings.context)
         session = Session(connection, alone=True)
-        system = session.get_metadata(KUBE_SYSTEM)
+        uid = read_cluster_uid(session)
     except InvalidDocuments as error:
         raise CannotCollect(f"the platform's settings have errors:\n{error}") from None
     except ClusterError as error:
         raise cannot_collect(error) from None
-    if system is None:
+    if not uid:
         raise CannotCollect("the cluster has no namespace kube-system, whose uid identifies it")
     try:
         database = open_database(settings.usage_database)
-        uid = str(system["metadata"]["uid"])
         collected = None if renames else cluster_of(database, uid)
         name = settings.usage_cluster or (collected and collected.name) or connection.context or "default"
         cluster = database.cluster(uid, name)

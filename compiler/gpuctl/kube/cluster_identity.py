@@ -105,9 +105,17 @@ def find_cluster_name(session: Session, clusters: Mapping[str, ClusterIdentity],
 
 
 def kube_system_uid(session: Session) -> str | None:
-    """Return the uid of the namespace kube-system, which identifies a cluster; None if the user may not read it."""
-    found = if_allowed(lambda: session.get_metadata(KUBE_SYSTEM) or {"metadata": {}}, None)
-    return str(found["metadata"].get("uid") or "") if found is not None else None
+    """Return the uid of a cluster as :func:`read_cluster_uid` does; None if the user may not read it."""
+    return if_allowed(lambda: read_cluster_uid(session), None)
+
+
+def read_cluster_uid(session: Session) -> str:
+    """Return the uid of the namespace kube-system, which identifies a cluster; "" without that namespace.
+
+    :raises ClusterError: it cannot be read.
+    """
+    found = session.get_metadata(KUBE_SYSTEM) or {"metadata": {}}
+    return str(found["metadata"].get("uid") or "")
 
 
 def _place(connection: Connection) -> str:

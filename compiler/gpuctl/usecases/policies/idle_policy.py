@@ -14,7 +14,7 @@ from gpuctl.acts import pausing
 from gpuctl.apply.run.checkpointing import checkpoint_target, run_checkpoints
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.kube.api_errors import ClusterError, NotPossible, NotThere
-from gpuctl.kube.cluster_identity import KUBE_SYSTEM
+from gpuctl.kube.cluster_identity import read_cluster_uid
 from gpuctl.kube.session import Session
 from gpuctl.kube.webhook_request import post
 from gpuctl.language.amount_fields import percent
@@ -83,8 +83,7 @@ def _read_usage(database: Database, reader: ReadContext, policy: UsageIdle, now:
     from gpuctl_usage.answers.name_answers import cluster_of
     from gpuctl_usage.answers.snapshot_answers import latest_utilization
 
-    system = reader.scope.session.get_metadata(KUBE_SYSTEM)
-    found = cluster_of(database, str((system or {"metadata": {}})["metadata"].get("uid", "")))
+    found = cluster_of(database, read_cluster_uid(reader.scope.session))
     if found is None:
         raise NotThere("the database has no usage of this cluster", "name the one that is collected from it")
     if found.last_seen is None or now - found.last_seen > MAX_WRITE_AGE:
