@@ -17,6 +17,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import TRAINING_FORMS, Object, key_of, labels_of
 from gpuctl.objects.label_names import MANAGED_BY, MANAGER, SWEEP, SWEEP_VALUES, sweep_values
 from gpuctl.objects.ownership_metadata import is_controlled
+from gpuctl.objects.sweep_ends import number_in_sweep
 
 _FEW = 5
 _Place = tuple[str, str, frozenset[tuple[str, str]]]
@@ -121,9 +122,11 @@ def _jobs_left(session: Session, plan: Plan, lowered: Iterable[Lowered], setting
 
 
 def _left(sweep: str, namespace: str, names: Sequence[str]) -> str:
-    first, last = (names[place].rpartition("-")[2] for place in (0, -1))
     listed = " ".join(names)
-    if len(names) > _FEW and _are_consecutive(sweep, names, first, last):
+    numbers = [number_in_sweep(name, sweep) for name in names]
+    first, last = numbers[0], numbers[-1]
+    # Labels may contain any number.
+    if len(names) > _FEW and first is not None and numbers == list(range(first, first + len(names))):
         listed = f"{sweep}-{{{first}..{last}}}"
     several = len(names) > 1
     shown = say("{names:list}", names=list(names)) if len(names) <= _FEW else say("{names:few}", names=list(names))
@@ -138,10 +141,3 @@ def _left(sweep: str, namespace: str, names: Sequence[str]) -> str:
         they=them,
         command=removes,
     )
-
-
-def _are_consecutive(sweep: str, names: Sequence[str], first: str, last: str) -> bool:
-    """Return True if the names have all numbers from the first to the last. Labels may contain any number."""
-    if not (first.isdecimal() and last.isdecimal() and int(last) - int(first) == len(names) - 1):
-        return False
-    return list(names) == [f"{sweep}-{int(first) + place}" for place in range(len(names))]
