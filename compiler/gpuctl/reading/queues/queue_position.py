@@ -102,6 +102,11 @@ class QueuePosition:
         return QueuePath(self.queue, self.cluster_queue or "", self.cohort)
 
     @property
+    def position(self) -> int | None:
+        """Return 1 more than the number of jobs ahead; None if these are unknown, or while the job backs off."""
+        return len(self.ahead) + 1 if self.ahead is not None and not self.is_backing_off else None
+
+    @property
     def short(self) -> list[QueueHeadroom]:
         """Return the quota of resources of which less is free than the job requests."""
         return lacking(self.rooms, lambda room: room.free)
@@ -201,8 +206,7 @@ def _with_other_jobs(place: QueuePosition, workload: Object, lists: KueueLists, 
     name = place.cluster_queue
     if name is None or lists.workloads is None:
         return place
-    open_ones = queue_targets(item for item in lists.local_queues or [] if not is_stopped(item))
-    waiting = [item for item in lists.workloads if queue_target(item, open_ones) == name and is_waiting(item)]
+    waiting = waiting_by_queue(lists).get(name, [])
     before = sorted((item for item in waiting if queue_order(item) < queue_order(workload)), key=queue_order)
     short = {room.slot.resource for room in place.short}
     holding = _holding(lists.workloads, name, place.cohort, lists)
@@ -251,6 +255,15 @@ def queue_target(workload: Object, leads: dict[tuple[str, str], str]) -> str | N
     """Return the ClusterQueue to which the LocalQueue of a Workload leads."""
     queue = (workload.get("spec") or {}).get("queueName") or ""
     return leads.get((workload["metadata"]["namespace"], queue))
+
+
+def waiting_by_queue(lists: KueueLists) -> dict[str | None, list[Object]]:
+    """Return ClusterQueue -> waiting Workloads; None for those whose LocalQueue is stopped or unknown."""
+    open_ones = queue_targets(item for item in lists.local_queues or [] if not is_stopped(item))
+    found: dict[str | None, list[Object]] = {}
+    for workload in filter(is_waiting, lists.workloads or []):
+        found.setdefault(queue_target(workload, open_ones), []).append(workload)
+    return found
 
 
 def is_waiting(workload: Object) -> bool:

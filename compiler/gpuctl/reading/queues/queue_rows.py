@@ -25,8 +25,7 @@ from gpuctl.reading.queues.queue_position import (
     is_waiting,
     queue_order,
     queue_quotas,
-    queue_target,
-    queue_targets,
+    waiting_by_queue,
 )
 
 
@@ -93,13 +92,10 @@ def read_queues(lists: KueueLists, keys: Records) -> list[Queue]:
 
     If ClusterQueues may not be read, those that LocalQueues lead to are returned.
     """
-    open_ones = queue_targets(item for item in lists.local_queues or [] if not is_stopped(item))
-    waiting: dict[str | None, list[Object]] = {}
+    waiting = waiting_by_queue(lists)
     admitted: dict[str | None, list[Object]] = {}
     for workload in lists.workloads or []:
-        if is_waiting(workload):
-            waiting.setdefault(queue_target(workload, open_ones), []).append(workload)
-        elif condition(workload, "Finished") is None:
+        if not is_waiting(workload) and condition(workload, "Finished") is None:
             admission = (workload.get("status") or {}).get("admission") or {}
             admitted.setdefault(admission.get("clusterQueue"), []).append(workload)
     partly_hidden = {

@@ -272,7 +272,7 @@ def _numbers(place: QueuePosition) -> Mapping[str, Any]:
         "cohort": place.cohort or None,
         "queueingStrategy": place.strategy or None,
         "priority": place.priority,
-        "position": len(place.ahead) + 1 if place.ahead is not None and not place.is_backing_off else None,
+        "position": place.position,
         "waitingJobs": place.waiting,
         "resources": [_room(room) for room in place.rooms],
         "uncoveredResources": place.uncovered,
