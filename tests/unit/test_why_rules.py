@@ -231,7 +231,7 @@ def test_most_informative_log_line_is_chosen() -> None:
     ],
 )
 def test_secrets_in_log_lines_are_masked(line: str) -> None:
-    shown = log.printable(line)
+    shown = log.masked_excerpt(line)
     assert "***" in shown
     assert "tops3cret" not in shown
     assert "hf_abc" not in shown

@@ -17,7 +17,11 @@ PROGRESS_MARGIN = 600
 def deployment(
     context: Context, document: Document, model: Job, block: ServiceBlock, *, replicas: int | None
 ) -> Object:
-    """Return a Deployment, without replicas if an autoscaler sets them."""
+    """Return a Deployment, without replicas if an autoscaler sets them.
+
+    With GPUs, or a volume of one node, an old pod is stopped before its successor is created: with one replica, no pod
+    is ready during an update. The `preStop` hook of `drain` is in the container (`container_extras`).
+    """
     spec: Object = {}
     if replicas is not None:
         spec["replicas"] = replicas

@@ -1,7 +1,7 @@
 """Masks credentials in output, recognised by their names and by their form.
 
-One module for all output: diagnostics, differences, plans, descriptions, quoted logs. Manifests are never masked. Every
-function takes linear time, because its input is untrusted.
+One module for diagnostics, differences, plans, descriptions and lines of logs that these quote. Manifests and what
+`gpuctl logs` prints are not masked. Every function takes linear time, because its input is untrusted.
 """
 
 from __future__ import annotations

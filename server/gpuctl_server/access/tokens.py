@@ -1,4 +1,4 @@
-"""Tokens of the service: 256 random bits, stored as hashes in a file that only its owner may read."""
+"""Tokens of the service: 256 random bits, stored as hashes in a private file."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _problem(path: Path, error: ErrorDetails) -> str:
 
 
 def _require_private(path: Path, status: os.stat_result) -> None:
-    """Check that other users can neither read nor write the file.
+    """Check that other users can neither read nor write the file, and its group cannot write it.
 
     :raises DamagedTokens: they can, or it is not a regular file.
     """

@@ -196,7 +196,7 @@ def _its_log(crash: _Crash) -> Sentence:
 def _not_started(crash: _Crash) -> Finding:
     text = one_line(crash.end.message)
     if log.diagnose([text]).cause == "gpu-driver-error":
-        return gpu_driver(crash.pod, log.printable(text), crash.numbers, crash.sources, crash.again)
+        return gpu_driver(crash.pod, log.masked_excerpt(text), crash.numbers, crash.sources, crash.again)
     found = no_command(text, crash.end.container, crash.sources, crash.end.pod)
     return replace(found, numbers={**found.numbers, **crash.numbers})
 

@@ -87,9 +87,9 @@ def diagnose(lines: Sequence[str]) -> LogDiagnosis:
         elif _ERROR.search(line):
             cause, telling, last = "", line, line
     if cause:
-        return LogDiagnosis(cause, printable(telling), _numbers(telling) if cause == "cuda-out-of-memory" else {})
+        return LogDiagnosis(cause, masked_excerpt(telling), _numbers(telling) if cause == "cuda-out-of-memory" else {})
     fatal = next((line for line in reversed(kept) if _FATAL.search(line) and not AFTERMATH.search(line)), None)
-    return LogDiagnosis("", printable(last or fatal or (kept[-1] if kept else "")), {})
+    return LogDiagnosis("", masked_excerpt(last or fatal or (kept[-1] if kept else "")), {})
 
 
 def has_driver(line: str) -> bool:
@@ -111,7 +111,7 @@ def _numbers(line: str) -> dict[str, str]:
     return found
 
 
-def printable(line: str) -> str:
+def masked_excerpt(line: str) -> str:
     """Return a line for output: shortened, and with likely secrets masked."""
     # Masked before it is cut: a part of a secret has no known form.
     line = masked_log_line(" ".join(line.split()))
