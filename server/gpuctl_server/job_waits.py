@@ -1,4 +1,4 @@
-"""Waiting for several jobs, until at least one of them meets a condition or can no longer meet it."""
+"""Waiting for one job, or for the first of several, until it meets a condition or can no longer meet it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from gpuctl.api.wait_models import JobsWaitAnswer, JobsWaitQuestion, WaitedItem, WaitedName, wait_fields
+from gpuctl.api.wait_models import JobsWaitAnswer, JobsWaitQuestion, WaitAnswer, WaitedItem, WaitedName, wait_fields
 from gpuctl.language.sentences import say
 from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.reading.jobs.wait_until import (
@@ -19,9 +19,11 @@ from gpuctl.reading.jobs.wait_until import (
     wait_on,
     waited_job,
 )
+from gpuctl.usecases.queries.job_queries import wait_for_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem
+from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_lookups import ambiguous_job, board_of, require_access, sees_job
 from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.mirror.job_board import Board, ListedJob
@@ -57,7 +59,30 @@ class _Progress:
             raise _Pause
 
 
-def wait_for_jobs(service: Service, caller: Caller, question: JobsWaitQuestion) -> dict[str, Any]:
+def wait_for_one(
+    service: Service, caller: Caller, item: ListedJob | None, ref: JobRef, condition: str, timeout: float
+) -> dict[str, Any]:
+    """Wait until a job has a result, or the timeout is reached.
+
+    :param item: the job; None if the caller sees none with this name.
+    :raises Problem: 503 during shutdown.
+    """
+
+    def tell(_: str) -> None:
+        if service.change_slots.is_ending():
+            raise Problem(503, say("the service is shutting down"))
+
+    if item is None:
+        # The mirror answers this without a request.
+        with service.read_context(caller, ref.namespace) as reader:
+            return WaitAnswer.of(wait_for_jobs(reader, [ref.text], "deleted", 0, tell)).as_json()
+    with service.simulation_context(caller, item.row.identity.namespace) as reader:
+        results = wait_for_jobs(reader, [item.reference], condition, timeout, tell)
+        answer: dict[str, Any] = merge_hidden(WaitAnswer.of(results).as_json())
+        return answer
+
+
+def wait_for_first(service: Service, caller: Caller, question: JobsWaitQuestion) -> dict[str, Any]:
     """Wait until at least one job has a result, or the time limit of the request is reached.
 
     :raises Problem: 403 for a namespace that the caller may not use; 409 for a name of several jobs; 503.

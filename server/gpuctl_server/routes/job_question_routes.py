@@ -14,16 +14,14 @@ from gpuctl.api.job_detail_answers import JobDetails, JobTimeline, job_details, 
 from gpuctl.api.job_history import JobDocuments, JobRevision
 from gpuctl.api.wait_models import JobsWaitAnswer, JobsWaitQuestion, WaitAnswer
 from gpuctl.apply.state.past_documents import LARGEST
-from gpuctl.language.sentences import say
 from gpuctl.reading.jobs.wait_until import LONGEST_WAIT
-from gpuctl.usecases.queries.job_queries import wait_for_jobs
 from gpuctl.usecases.queries.one_job import describe_job, explain_job, job_history
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_lookups import check_rights, find_job
 from gpuctl_server.job_revisions import job_documents, job_revision
-from gpuctl_server.job_waits import wait_for_jobs as wait_for_the_first
+from gpuctl_server.job_waits import wait_for_first, wait_for_one
 from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
@@ -31,7 +29,6 @@ from gpuctl_server.request_bodies import json_body_of, parsed_body
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.query_parameters import JobId, ListAge, NamespaceOfJob
 from gpuctl_server.routes.routers import mirror_router, run_waiting
-from gpuctl_server.service_context import Service
 
 router = mirror_router()
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
@@ -108,7 +105,7 @@ async def wait_for_several(
     """Wait until at least one of several jobs meets the condition or can no longer meet it. Send another request for
     the others.
     """
-    return await run_waiting(service, wait_for_the_first, service, caller, question)
+    return await run_waiting(service, wait_for_first, service, caller, question)
 
 
 @router.post("/jobs/{jobId}/wait", responses={200: {"model": WaitAnswer}}, openapi_extra=json_body_of(WaitQuestion))
@@ -129,26 +126,12 @@ async def wait(
         if problem.status != 404 or question.condition != "deleted":
             raise
         item = None
-    return await run_waiting(service, _waited, service, caller, item, JobRef(job, namespace), question)
+    return await run_waiting(
+        service, wait_for_one, service, caller, item, JobRef(job, namespace), question.condition, question.timeout
+    )
 
 
 def _merged(answer: dict[str, Any]) -> dict[str, Any]:
     """Return an answer in which all jobs that the caller may not see are merged into one."""
     told: dict[str, Any] = merge_hidden(answer)
     return told
-
-
-def _waited(
-    service: Service, caller: Caller, item: ListedJob | None, ref: JobRef, question: WaitQuestion
-) -> dict[str, Any]:
-    def tell(_: str) -> None:
-        if service.change_slots.is_ending():
-            raise Problem(503, say("the service is shutting down"))
-
-    if item is None:
-        # No visible job has the name. The mirror answers this without a request.
-        with service.read_context(caller, ref.namespace) as reader:
-            return WaitAnswer.of(wait_for_jobs(reader, [ref.text], "deleted", 0, tell)).as_json()
-    with service.simulation_context(caller, item.row.identity.namespace) as reader:
-        results = wait_for_jobs(reader, [item.reference], question.condition, question.timeout, tell)
-        return _merged(WaitAnswer.of(results).as_json())
