@@ -16,7 +16,7 @@ from gpuctl.language.sentences import say
 from gpuctl.language.sweep_block import Combination, Sweep, described, longest_sweep_name
 from gpuctl.language.workload import TEMPLATED_BLOCKS
 from gpuctl.objects.label_names import LABEL_MAX
-from gpuctl.objects.sweep_ends import job_name
+from gpuctl.objects.sweep_names import job_name
 
 
 def job_data(findings: Findings, data: dict[str, Any]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Check, JobName, Scalar, Text
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.spelling import did_you_mean, fold
-from gpuctl.objects.sweep_ends import MOST_SWEEP_JOBS, job_name
+from gpuctl.objects.sweep_names import MOST_SWEEP_JOBS, job_name
 
 _MOST_PRODUCTS = 100_000
 INCLUDE, EXCLUDE = "include", "exclude"

@@ -1,4 +1,4 @@
-"""The jobs of a sweep: their names, their maximum number, and as a prerequisite (`job.after`) how each has ended.
+"""The jobs of a sweep as a prerequisite (`job.after`): which exist, and how each has ended.
 
 A sweep has ended if all its jobs have. The first job states their number, because an apply may be interrupted before
 it has created them all. A job may be removed by its ttl before the others end, so a waiting training records which
@@ -13,9 +13,8 @@ from typing import Any, Literal, NamedTuple
 
 from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.array_jobs import index_ranges, other_indexes
+from gpuctl.objects.sweep_names import MOST_SWEEP_JOBS, job_name, number_in_sweep
 
-MOST_SWEEP_JOBS = 1000
-"""Maximum number of jobs of a sweep."""
 Outcome = Literal["ok", "failed"]
 _SIZE, _ENDED = "jobs", "ended"
 
@@ -92,18 +91,6 @@ def updated_record(before: SweepRecord, ends: SweepEnds) -> SweepRecord:
     size = max(ends.size or before.size, max(outcomes) + 1)
     ended = {number for number, outcome in outcomes.items() if outcome is not None}
     return SweepRecord(size, frozenset(ended | {number for number in before.ended - outcomes.keys() if number < size}))
-
-
-def job_name(sweep: str, number: int) -> str:
-    """Return the name of a job of a sweep."""
-    return f"{sweep}-{number}"
-
-
-def number_in_sweep(name: str, sweep: str) -> int | None:
-    """Return the number of a job of a sweep; None for a name that another rule made."""
-    text = name.removeprefix(f"{sweep}-")
-    is_number = re.fullmatch(r"(?a)0|[1-9]\d{0,2}", text) is not None and job_name(sweep, int(text)) == name
-    return int(text) if is_number else None
 
 
 def stated_size(obj: Object, key: str) -> int:

@@ -21,7 +21,8 @@ from gpuctl.objects.api_resources import RESOURCES, TRAININGS, Object, annotatio
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.prerequisites import ADMISSION_GATES, Ends, ends_of, is_waiting, judge, prerequisites_of
 from gpuctl.objects.queueing import queue_of
-from gpuctl.objects.sweep_ends import job_name, with_stated_size
+from gpuctl.objects.sweep_ends import with_stated_size
+from gpuctl.objects.sweep_names import job_name
 
 _NO_GATE = "invalid"
 """A name that no admission gate can have: it lacks a domain."""

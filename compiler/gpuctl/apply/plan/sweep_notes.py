@@ -17,7 +17,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import TRAINING_FORMS, Object, key_of, labels_of
 from gpuctl.objects.label_names import MANAGED_BY, MANAGER, SWEEP, SWEEP_VALUES, sweep_values
 from gpuctl.objects.ownership_metadata import is_controlled
-from gpuctl.objects.sweep_ends import number_in_sweep
+from gpuctl.objects.sweep_names import number_in_sweep
 
 _FEW = 5
 _Place = tuple[str, str, frozenset[tuple[str, str]]]

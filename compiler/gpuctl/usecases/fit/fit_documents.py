@@ -30,7 +30,8 @@ from gpuctl.objects.api_resources import Key, key_of, labels_of
 from gpuctl.objects.label_names import AFTER, SWEEP
 from gpuctl.objects.prerequisites import as_released, is_met, outcome_of_all, prerequisites_of
 from gpuctl.objects.scheduled_jobs import with_runs
-from gpuctl.objects.sweep_ends import Outcome, number_in_sweep
+from gpuctl.objects.sweep_ends import Outcome
+from gpuctl.objects.sweep_names import number_in_sweep
 from gpuctl.objects.workload_state import FAILURE_CONDITIONS
 from gpuctl.usecases.documents.change_options import DocumentOptions, InvalidOptions
 from gpuctl.usecases.documents.compiling import POOL_UNKNOWN, compiled
