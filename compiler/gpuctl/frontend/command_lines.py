@@ -12,6 +12,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.shell import simple_commands
 from gpuctl.language.kinds import Job
 from gpuctl.language.sentences import Sentence
+from gpuctl.objects.quantities import whole_number
 
 _ASSIGNMENT = r"[A-Za-z_]\w*="
 _MAX_DEPTH = 8
@@ -253,4 +254,4 @@ def launcher_options(arguments: Sequence[Word], flags: frozenset[str]) -> tuple[
 
 def number(text: str) -> int | None:
     """Return the value of a numeric option; None if it is not a number of at most five digits."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
+    return whole_number(text, 5)

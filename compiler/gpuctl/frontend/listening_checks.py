@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpuctl.frontend.command_lines import Program, Word, command_line, diagnostic_at, option, programs_of
+from gpuctl.frontend.command_lines import Program, Word, command_line, diagnostic_at, number, option, programs_of
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document, service_of
 from gpuctl.frontend.launcher_checks import has_loopback_host
@@ -96,8 +96,8 @@ def _given_ports(program: Program) -> Iterator[tuple[int, Word]]:
     found = [port] if port is not None else []
     found += [(bind[0], bind[1].rpartition(":")[2])] if bind is not None and ":" in bind[1] else []
     for word, text in found:
-        if text.isascii() and text.isdigit() and len(text) <= 5:
-            yield int(text), word
+        if (given := number(text)) is not None:
+            yield given, word
 
 
 def _addresses(document: Document, model: Job, program: Program) -> Iterator[Diagnostic]:

@@ -16,6 +16,7 @@ from gpuctl.kube.channels import PORTION, RESIZE, STATUS, STDERR, STDIN, STDOUT,
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Key
+from gpuctl.objects.quantities import whole_number
 
 _TICK, _SHORT_TICK = 5_000, 500
 _LAST = 5.0
@@ -138,8 +139,9 @@ def _exit_code(status_message: bytes) -> int:
     if status.get("status") == "Success":
         return 0
     for cause in (status.get("details") or {}).get("causes") or []:
-        if cause.get("reason") == "ExitCode" and str(cause.get("message", "")).isdigit():
-            return int(cause["message"])
+        code = whole_number(str(cause.get("message", "")))
+        if cause.get("reason") == "ExitCode" and code is not None:
+            return code
     message = " ".join(str(status.get("message") or say("the command failed")).split())
     match = _NO_PROGRAM.search(message)
     if match:

@@ -40,13 +40,13 @@ HUGE_PAGES = "hugepages-"
 """Prefix of the resource names of huge pages, which are amounts of memory."""
 
 
-def whole_number(text: str) -> int | None:
-    """Return the number that at most 15 ASCII digits state; None for other text.
+def whole_number(text: str, digits: int = 15) -> int | None:
+    """Return the number that at most this many ASCII digits state; None for other text.
 
     Anyone may write a label, an annotation or a variable. ``int`` reads digits of all alphabets, and fails with more
     than 4,300 of them.
     """
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 15 else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else None
 
 
 @lru_cache(maxsize=4096)
