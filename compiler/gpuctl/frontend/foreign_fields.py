@@ -87,14 +87,14 @@ class Replacement(NamedTuple):
 
         :param top: the block of defaults that takes the place of a document; "" in a document.
         """
-        terms = {"line": self.line, "block": self.place, "more": say(self.more)}
+        more = say(self.more)
         if not self.kinds or kind in self.kinds:
-            return write_line(self.line, self.place or top, say(self.more))
+            return write_line(self.line, self.place or top, more)
         if self.kinds != _TRAINING:
             return say(self.without) if self.without is not None else None
         if self.place:
-            return say("a training can have `{line}` in `{block}`{more}", **terms)
-        return say("a training can have `{line}` at its top{more}", **terms)
+            return say("a training can have `{line}` in `{block}`{more}", line=self.line, block=self.place, more=more)
+        return say("a training can have `{line}` at its top{more}", line=self.line, more=more)
 
 
 _TRAINING = ("training",)

@@ -75,9 +75,10 @@ def unknown_key_hint(
     :param root: the document.
     """
     text: str = key.value
+    folded = fold(text)
     # Keys of a profile or an option are not beside those of the document that they are merged into.
     beside = {fold(other.value) for other, _ in block.value if _is_in(other, block) == _is_in(key, block)}
-    if fold(text) in ("valuefrom", "secretkeyref", "configmapkeyref") and "secret" in shape.keys:
+    if folded in ("valuefrom", "secretkeyref", "configmapkeyref") and "secret" in shape.keys:
         return say("write `secret: NAME` and `key: KEY`, `configMap: NAME` and `key: KEY`, or `fieldRef: FIELD`")
     top = ""
     if kind == "platform" and path[:1] == ("defaults",) and len(path) > 1:
@@ -87,14 +88,14 @@ def unknown_key_hint(
     place = ".".join(part for part in path if isinstance(part, str))
     if place == "job.sweep":
         return say("the parameters of a sweep belong in `sweep` at the top of the document")
-    meant = OTHER_NAMES.get(place, {}).get(fold(text))
+    meant = OTHER_NAMES.get(place, {}).get(folded)
     if meant is not None and fold(meant) in shape.fields:
         return _suggest(meant, beside)
-    if (instead := INSTEAD.get((place, fold(text)))) is not None:
+    if (instead := INSTEAD.get((place, folded))) is not None:
         return say(instead)
     if (variable := _variable(text, value, path)) is not None:
         return say("write `{text}`", text=variable)
-    if path[-1:] == ("on",) and fold(text) in ("preempt", "evict", "prestop", "term", "sigterm"):
+    if path[-1:] == ("on",) and folded in ("preempt", "evict", "prestop", "term", "sigterm"):
         if "stop" in beside:
             return say("remove it: Kubernetes runs `stop` before it ends a pod for any reason, preemption too")
         return say("did you mean `stop`? Kubernetes runs it before it ends a pod for any reason, preemption too")
@@ -103,15 +104,15 @@ def unknown_key_hint(
     if close is not None and (fold(close) not in beside or close == nearest(text, [close], _MISSPELT)):
         hint = _suggest(close, beside)
     home = _home_of(text, path, kind)
-    if home is not None and (hint is None or fold(text) in home[1]):
+    if home is not None and (hint is None or folded in home[1]):
         return _belongs(home[2], home[0], root, top)
-    same = "secret" if fold(text).startswith("secret") else SAME_FIELDS.get(fold(text))
+    same = "secret" if folded.startswith("secret") else SAME_FIELDS.get(folded)
     if same is not None and fold(same) in shape.fields:
         return _suggest(same, beside)
     if kind in WORKLOADS:
-        if (instead := INSTEAD_ANYWHERE.get(fold(text))) is not None:
+        if (instead := INSTEAD_ANYWHERE.get(folded)) is not None:
             return say(instead)
-        own = OWN_FIELDS.get(fold(text))
+        own = OWN_FIELDS.get(folded)
         is_here = own is not None and (not own.kinds or kind in own.kinds)
         if own is not None and path[:1] == (own.key,):
             own = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuctl.frontend.command_advice import advise_args, advise_command, flow_list, unfolded
 from gpuctl.frontend.diagnostics import FieldPath, format_path
-from gpuctl.frontend.field_shapes import ListShape, ModelShape, ScalarShape, Shape, UnionShape
+from gpuctl.frontend.field_shapes import ModelShape, ScalarShape, Shape, UnionShape, mapping_shape, value_shape
 from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.scalars import MISFIT, as_mapping, first_required, flow_text, mapping_of, read_scalar
 from gpuctl.frontend.spans import column_of, texts_at
@@ -15,8 +15,6 @@ from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.language.spelling import fold
 
 _ARTICLES = {SCALAR: Template("a single value"), SEQUENCE: Template("a list"), MAPPING: Template("a mapping")}
-
-
 _WORDS = (("command",), ("args",))
 """Lists whose items are the words of a command."""
 
@@ -58,7 +56,7 @@ def report_wrong_kind(
         hint = hint or say("write `key: value` lines below it")
     elif node.kind == SCALAR:
         hint = as_mapping(node.value, path, shape)
-        if hint is None and isinstance(_entry_of(shape), ScalarShape):
+        if hint is None and isinstance(value_shape(shape, 0), ScalarShape):
             hint = say("write a list: {words}", words=flow_list([node.value]))
     else:
         hint = _as_key(node, path) or _as_value(node, path, shape) or _as_text(findings.chunk, node, path)
@@ -84,8 +82,8 @@ def _as_list(findings: Findings, node: YamlNode, path: FieldPath, shape: Shape |
     if path[-2:] == ("on", "stop"):
         return advise_command(node.value, indent=None, field="stop")
     if field not in ("command", "args"):
-        entry = mapping_of(node.value, (*path, 0), _entry_of(shape))
-        if entry is None and isinstance(_entry_of(shape), ModelShape):
+        entry = mapping_of(node.value, (*path, 0), value_shape(shape, 0))
+        if entry is None and isinstance(value_shape(shape, 0), ModelShape):
             return say("start each entry with `- `")
         return say("write a list: {words}", words=f"[{entry}]" if entry is not None else flow_list([node.value]))
     indent = column_of(findings.chunk, findings.root, path)
@@ -96,16 +94,9 @@ def _as_list(findings: Findings, node: YamlNode, path: FieldPath, shape: Shape |
     return advise_command(text, args=args, indent=indent)
 
 
-def _entry_of(shape: Shape | None) -> Shape | None:
-    """Return the shape of a list's entries; None for any other shape."""
-    listed = shape.list if isinstance(shape, UnionShape) else shape
-    return listed.item if isinstance(listed, ListShape) else None
-
-
 def _as_entries(chunk: Chunk, node: YamlNode, shape: Shape | None) -> Sentence:
     """Return the hint for a mapping in place of a list of blocks: one of the blocks, or their names with the rest."""
-    entry = _entry_of(shape)
-    entry = entry.mapping if isinstance(entry, UnionShape) else entry
+    entry = mapping_shape(value_shape(shape, 0))
     first = first_required(entry)
     is_flow = chunk.written(node)[:1] == "{"
     if not node.value:
@@ -168,7 +159,7 @@ def _as_block(node: YamlNode, shape: Shape | None) -> Sentence | None:
     if all(shape.find(name) for name in names):
         return say("remove the `- ` before its fields")
     for key, listed in shape.fields.values():
-        entry = _entry_of(listed)
+        entry = value_shape(listed, 0)
         if isinstance(entry, ModelShape) and all(entry.find(name) for name in names):
             return say("write `{text}` above the list", text=f"{key}:")
     return None
