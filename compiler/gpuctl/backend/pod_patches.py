@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from gpuctl.backend.container_rules import no_volume
 from gpuctl.backend.lowering_context import Context
 from gpuctl.backend.patch_rules import (
     foreign_images,
@@ -27,7 +26,7 @@ from gpuctl.backend.patch_rules import (
 from gpuctl.backend.pod_merge import key_of, merge_spec
 from gpuctl.backend.pod_network import HOST_NETWORK_DNS
 from gpuctl.backend.pod_problems import PodProblem, strings_at
-from gpuctl.backend.pod_validation import check_pod
+from gpuctl.backend.pod_validation import check_pod, no_volume
 from gpuctl.backend.visible_devices import no_visible_devices
 from gpuctl.frontend.diagnostics import MAX_DIAGNOSTICS, FieldPath
 from gpuctl.frontend.document import Document

@@ -39,27 +39,12 @@ def check_amounts(container: Object, claims: set[str]) -> Iterator[PodProblem]:
                 yield PodProblem(place, say("`{value}` is negative", value=value))
             elif _is_whole(name) and amount.denominator != 1:
                 yield PodProblem(place, say("`{name}` must be a whole number, got `{value}`", name=name, value=value))
-            elif name.startswith("hugepages-"):
-                page = parse_quantity(name.removeprefix("hugepages-"))
-                if not page or not amount or amount % page:
-                    yield PodProblem(
-                        place, say("`{value}` is not a multiple of the page in `{name}`", value=value, name=name)
-                    )
     yield from _compared(amounts["requests"], amounts["limits"])
-    named = {*amounts["requests"], *amounts["limits"]}
-    pages = [name for name in named if name.startswith("hugepages-")]
-    if pages and not named & {"cpu", "memory"}:
-        yield PodProblem(("resources",), say("huge pages need cpu or memory beside them"))
-    seen: set[str] = set()
     for index, claim in enumerate(resources.get("claims", [])):
         name = claim.get("name", "")
         if name not in claims:
-            yield PodProblem(
-                ("resources", "claims", index), say("the pod has no resource claim called `{name}`", name=name)
-            )
-        elif name in seen and "request" not in claim:
-            yield PodProblem(("resources", "claims", index), say("the claim `{name}` is listed twice", name=name))
-        seen.add(name)
+            message = say("the pod has no resource claim called `{name}`", name=name)
+            yield PodProblem(("resources", "claims", index), message)
 
 
 def _compared(requests: dict[str, Fraction], limits: dict[str, Fraction]) -> Iterator[PodProblem]:
