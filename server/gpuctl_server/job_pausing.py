@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpuctl.acts.pause_writes import PauseEffect
 from gpuctl.api.change_models import JobState
 from gpuctl.apply.plan.checkpoint_notes import describe_checkpoint
-from gpuctl.apply.plan.lost_work import running_description
+from gpuctl.apply.plan.lost_work import running_since
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run.run_options import RunCallbacks
 from gpuctl.kube.scope import Scope
@@ -77,7 +77,7 @@ def dry_run_message(change: ChangeRequest, done: PausedJob, said: str, *, checkp
     message = unchanged_message(said)
     workload = workload_of(done.job)
     saving = annotations_of(workload).get(change.service.keys.checkpoint)
-    if checkpoint and done.result.changed and saving is not None and running_description(workload) is not None:
+    if checkpoint and done.result.changed and saving is not None and running_since(workload) is not None:
         saved = say("; its progress would be saved first: {checkpoint}", checkpoint=describe_checkpoint(saving))
         message = Sentence(message + saved)
     return message

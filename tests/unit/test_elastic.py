@@ -31,6 +31,7 @@ resources: {gpu: 1, cpu: 1, memory: 1Gi, nodes: NODES}
 QUEUED = "kind: platform\nversion: v0.1\ntraining: {queue: {default: team}}\n"
 KUEUE = "kueue.x-k8s.io/"
 MARK = "argocd.argoproj.io/tracking-id"
+NOW = datetime(2026, 11, 28, 5, tzinfo=timezone.utc).timestamp()
 POD = {"status": {"containerStatuses": [{"state": {"running": {"startedAt": "2026-11-28T02:00:00Z"}}}]}}
 
 
@@ -118,25 +119,25 @@ def test_queued_training_is_created_again_with_all_nodes() -> None:
 
 
 def test_plan_names_what_a_running_training_loses() -> None:
-    (fewer,) = plan_scale(running(4), [POD], "training/train", 2, has_kueue=True).confirm
-    assert "from 4 to 2 nodes (running for" in fewer
+    (fewer,) = plan_scale(running(4), [POD], "training/train", 2, NOW, has_kueue=True).confirm
+    assert "from 4 to 2 nodes (running for 3h)" in fewer
     assert fewer.endswith("ends 2 pods; torchrun restarts its program on the other nodes, from its last checkpoint")
-    (more,) = plan_scale(running(2), [POD], "training/train", 3, has_kueue=True).confirm
+    (more,) = plan_scale(running(2), [POD], "training/train", 3, NOW, has_kueue=True).confirm
     assert more.endswith("torchrun restarts its program on all nodes, from its last checkpoint")
-    (last,) = plan_scale(running(4, retries=0), [POD], "training/train", 3, has_kueue=True).confirm
+    (last,) = plan_scale(running(4, retries=0), [POD], "training/train", 3, NOW, has_kueue=True).confirm
     assert last.endswith("ends 1 pod, and then the training, because its `job.retries` is 0")
-    assert plan_scale(job(), [], "training/train", 3, has_kueue=True).confirm == []
+    assert plan_scale(job(), [], "training/train", 3, NOW, has_kueue=True).confirm == []
 
 
 def test_training_whose_pods_all_wait_is_scaled_without_a_question() -> None:
     """Its Job counts them as active."""
     waiting: dict[str, Any] = {"status": {"phase": "Pending"}}
-    assert plan_scale(running(4), [waiting] * 4, "training/train", 2, has_kueue=True).confirm == []
+    assert plan_scale(running(4), [waiting] * 4, "training/train", 2, NOW, has_kueue=True).confirm == []
 
 
 def test_plan_sends_the_live_object_with_both_numbers() -> None:
     live = running(4)
-    (step,) = plan_scale(live, [POD], "training/train", 2, has_kueue=False).steps
+    (step,) = plan_scale(live, [POD], "training/train", 2, NOW, has_kueue=False).steps
     assert (step.action, step.method) == ("update", "put")
     assert [(change.path, change.old, change.new) for change in step.changes] == [
         ("spec.parallelism", 4, 2),
@@ -145,14 +146,14 @@ def test_plan_sends_the_live_object_with_both_numbers() -> None:
     assert step.desired is not None
     assert step.desired["spec"] == {**live["spec"], "parallelism": 2, "completions": 2}
     assert live["spec"]["parallelism"] == 4
-    (same,) = plan_scale(live, [POD], "training/train", 4, has_kueue=False).steps
+    (same,) = plan_scale(live, [POD], "training/train", 4, NOW, has_kueue=False).steps
     assert (same.action, same.reason) == ("unchanged", "has 4 nodes already")
 
 
 def test_gitops_controller_that_sets_the_number_again_is_named() -> None:
     live = running(4)
     live["metadata"]["annotations"] = {MARK: "ml:batch/Job:nlp/train"}
-    (note,) = plan_scale(live, [POD], "training/train", 2, has_kueue=False).notes
+    (note,) = plan_scale(live, [POD], "training/train", 2, NOW, has_kueue=False).notes
     assert "managed by Argo CD (application ml)" in note
     assert "unless it ignores differences of spec.parallelism and spec.completions" in note
 
@@ -160,9 +161,9 @@ def test_gitops_controller_that_sets_the_number_again_is_named() -> None:
 def test_flux_that_creates_a_training_once_resets_no_number() -> None:
     live = running(4)
     live["metadata"]["labels"] = {"kustomize.toolkit.fluxcd.io/name": "ml"}
-    assert "managed by Flux" in plan_scale(live, [POD], "training/train", 2, has_kueue=False).notes[0]
+    assert "managed by Flux" in plan_scale(live, [POD], "training/train", 2, NOW, has_kueue=False).notes[0]
     live["metadata"]["annotations"] = FLUX_CREATES_ONCE
-    assert plan_scale(live, [POD], "training/train", 2, has_kueue=False).notes == []
+    assert plan_scale(live, [POD], "training/train", 2, NOW, has_kueue=False).notes == []
 
 
 ENDED = {"conditions": [{"type": "Complete", "status": "True"}]}
@@ -194,7 +195,7 @@ ENDED = {"conditions": [{"type": "Complete", "status": "True"}]}
 )
 def test_refusal_says_what_to_do(workload: dict[str, Any], nodes: int, message: str, hint: str) -> None:
     with pytest.raises(NotScalable) as refused:
-        plan_scale(workload, [], "training/train", nodes, has_kueue=True)
+        plan_scale(workload, [], "training/train", nodes, NOW, has_kueue=True)
     assert message in refused.value.message
     assert hint in (refused.value.hint or "")
 
@@ -202,13 +203,13 @@ def test_refusal_says_what_to_do(workload: dict[str, Any], nodes: int, message: 
 def test_notebook_has_no_replicas_to_set() -> None:
     notebook = {"kind": "StatefulSet", "metadata": {"name": "lab", "namespace": "nlp"}, "spec": {}}
     with pytest.raises(NotScalable, match="a notebook has one pod"):
-        plan_scale(notebook, [], "notebook/lab", 3, has_kueue=False)
+        plan_scale(notebook, [], "notebook/lab", 3, NOW, has_kueue=False)
 
 
 def test_waiting_training_in_a_queue_is_scaled() -> None:
     waiting = job(platform=QUEUED)
     waiting["spec"]["suspend"] = True
-    (step,) = plan_scale(waiting, [], "training/train", 2, has_kueue=True).steps
+    (step,) = plan_scale(waiting, [], "training/train", 2, NOW, has_kueue=True).steps
     assert step.action == "update"
 
 

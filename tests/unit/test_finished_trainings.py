@@ -20,6 +20,7 @@ from gpuctl.objects.api_resources import Object
 from gpuctl.objects.ownership_metadata import records, stamp
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.prerequisites import ADMISSION_GATES, is_waiting
+from gpuctl.objects.timestamps import parse_timestamp
 
 KEYS = records(Settings())
 DOCUMENT = """\
@@ -71,7 +72,7 @@ def step_for(desired: Object, there: Object) -> Step:
         if isinstance(decision, PendingDecision)
         else decision
     )
-    note_finished(Plan([step]), ApplyRequest())
+    note_finished(Plan([step]), ApplyRequest(), parse_timestamp("2020-01-01T03:00:00Z").timestamp())
     return step
 
 
@@ -80,8 +81,7 @@ def test_changed_image_reruns_a_finished_training_after_confirmation(kind: str, 
     step = step_for(lowered(kind, DOCUMENT.replace(":v1", ":v2")), live(kind, condition))
     assert step.action == "replace"
     assert step.finished is not None
-    assert step.finished.startswith("finished ")
-    assert step.finished.endswith(f" ago ({condition}): runs again; its pods and logs are deleted")
+    assert step.finished == f"finished 3h ago ({condition}): runs again; its pods and logs are deleted"
     assert Plan([step]).questions == [f"replaces training/sft in nlp: {step.finished}"]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.plan.admin_deletion import delete_namespaces, plan_namespace_deletion
-from gpuctl.apply.plan.lost_work import running_description
+from gpuctl.apply.plan.lost_work import running_since
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.run import lease as leases
 from gpuctl.apply.run.deletion_watch import DeletionWatch
@@ -58,7 +58,7 @@ SERVER_METADATA = {
     ],
 )
 def test_age_in_the_largest_unit(then: str | None, expected: str) -> None:
-    assert age(then, NOW) == expected
+    assert age(then, NOW.timestamp()) == expected
 
 
 def job(**status: Any) -> dict[str, Any]:
@@ -94,7 +94,7 @@ FAILED = [{"type": "Failed", "status": "True"}]
 )
 def test_end_state_and_running_state_of_a_job(status: dict[str, Any], ended: str | None, runs: bool) -> None:
     assert end_state(job(**status)) == ended
-    assert (running_description(job(**status)) is not None) == runs
+    assert (running_since(job(**status)) is not None) == runs
 
 
 def test_running_job_is_recreated_without_server_fields() -> None:
@@ -313,7 +313,7 @@ def test_namespaces_deleted_before_a_refusal_are_reported() -> None:
 
 def test_question_about_a_namespace_names_what_runs_and_what_may_not_be_read() -> None:
     """Pods that wait for a node have no work to lose. A run that a user started is not in the status of its CronJob."""
-    started = format_timestamp(datetime.now(timezone.utc) - timedelta(hours=3, minutes=5))
+    started = format_timestamp(NOW - timedelta(hours=3, minutes=5))
 
     def named(kind: str, name: str, owner: Any = None, **fields: Any) -> dict[str, Any]:
         metadata: dict[str, Any] = {"name": name, "namespace": "n", "uid": name}
@@ -346,6 +346,9 @@ def test_question_about_a_namespace_names_what_runs_and_what_may_not_be_read() -
     forbidden = {"Service"}
 
     class Listed:
+        def server_time(self) -> float:
+            return NOW.timestamp()
+
         def get(self, key: Key) -> Any:
             return {"kind": "Namespace", "metadata": {"name": "n", "uid": "n"}} if key.kind == "Namespace" else None
 

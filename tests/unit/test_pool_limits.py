@@ -150,7 +150,7 @@ def test_scale_to_too_many_gpus_is_refused() -> None:
     for _, job in (live(document), paused(document)):
         job["spec"] |= {"parallelism": 1, "completions": 1}
         for nodes, number in ((2, 1), (1, 0)):
-            steps = plan_scale(job, [], "training/train", nodes, has_kueue=False).steps
+            steps = plan_scale(job, [], "training/train", nodes, 0.0, has_kueue=False).steps
             assert len(Cluster({"maxGpuPerJob": 3}, [job]).errors(steps)) == number
 
 

@@ -8,17 +8,20 @@ from typing import Any, cast
 
 import pytest
 
-from gpuctl.apply.plan.plan import Step
+from gpuctl.apply.plan.disruption import add_disruptions
+from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.scheduled_run_plan import NotSchedulable, note_unfinished_runs, plan_run
 from gpuctl.capacity.fit.job_fit import fit
 from gpuctl.capacity.pods.demand import owns
 from gpuctl.hints import Surface, set_request_surface
+from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import key_of
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.scheduled_jobs import run_of, with_runs
+from gpuctl.objects.timestamps import parse_timestamp
 from gpuctl.objects.workload_state import pods_of_each
 from gpuctl.reading.jobs.job_objects import Identity, Job, group_by_job
 from gpuctl.reading.jobs.job_rows import job_row, platform_keys, rows_of_jobs
@@ -218,11 +221,18 @@ def test_run_of_a_job_without_schedule_is_refused(kind: str, hint: str | None) -
 
 
 def test_deletion_loses_the_unfinished_run() -> None:
+    """It has run for three hours by the clock of the API server, from which the times of objects come."""
+
+    def refuse(*_: object) -> None:
+        raise ApiError(403, "Forbidden", 'pods is forbidden: User "dora" cannot list resource "pods" in API group ""')
+
     live = cron_job()
     step = Step("delete", key_of(live), live=live)
     note_unfinished_runs([step], [run("nightly-1", "Complete"), run("nightly-2")])
-    assert step.running is not None
-    assert step.running.startswith("running for ")
+    now = parse_timestamp("2026-11-27T05:00:00Z").timestamp()
+    session = SimpleNamespace(server_time=lambda: now, each=refuse, caller="dora")
+    add_disruptions(cast(Session, session), Plan([step]), KEYS)
+    assert step.running == "running for 3h"
 
 
 def test_fit_counts_one_run() -> None:

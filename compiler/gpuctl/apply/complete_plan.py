@@ -7,7 +7,6 @@ from gpuctl.apply.plan.checkpoint_notes import note_checkpoints
 from gpuctl.apply.plan.claim_steps import note_kept_claims
 from gpuctl.apply.plan.disruption import add_disruptions, note_finished
 from gpuctl.apply.plan.evictions import add_fit_results
-from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.missing_namespaces import add_set_namespace
 from gpuctl.apply.plan.plan import Plan, Refused, Step
 from gpuctl.apply.plan.planner import make_plan
@@ -96,7 +95,7 @@ def complete_plan(
                 note_kept_claims(session, plan, request.keys)
                 unwanted = unfinished_runs.pruned_entries(unfinished, plan, set_options)
         unfinished.add_recovery_to(session, plan, request.keys, unwanted)
-        note_finished(plan, request)
+        note_finished(plan, request, session.server_time())
         note_changed_sweeps(session, plan, request)
         order_by_prerequisites(plan, request.keys)
         check_prerequisites(session, plan, request.keys)
@@ -124,7 +123,6 @@ def _restore_former(step: Step, former: Object) -> None:
     step.desired, step.passed_dry_run = former, False
     if step.action in ("unchanged", "update") and step.live is not None:
         step.action, step.method, step.reason = "replace", "post", say("is restored as it was")
-        step.running = running_description(step.live)
 
 
 def journal_namespaces(session: Session, request: ApplyRequest) -> set[str]:

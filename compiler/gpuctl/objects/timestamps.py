@@ -47,8 +47,11 @@ def next_hour(time: float) -> int:
     return -int(-time // HOUR) * HOUR
 
 
-def age(timestamp: str | None, now: datetime | None = None) -> str:
-    """Return the time since an API timestamp: ``45s``, ``12m``, ``3h``, ``2d``."""
+def age(timestamp: str | None, now: float) -> str:
+    """Return the time since an API timestamp: ``45s``, ``12m``, ``3h``, ``2d``.
+
+    :param now: by the clock of the API server, which set the timestamp; seconds since 1970.
+    """
     if not timestamp:
         return "unknown time"
-    return rough_duration(((now or datetime.now(timezone.utc)) - parse_timestamp(timestamp)).total_seconds())
+    return rough_duration(now - parse_timestamp(timestamp).timestamp())

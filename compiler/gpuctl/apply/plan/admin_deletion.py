@@ -225,7 +225,8 @@ def _contents(session: Session, name: str, keys: Records) -> str:
     found = dict(zip(kinds, session.each(read, kinds), strict=True))
     lists = {kind: objects or [] for kind, objects in found.items()}
     mains = [obj for kind in (*WORKLOADS, "Pod") for obj in lists[kind] if not is_controlled(obj)]
-    works = [(obj, _running_work(obj, lists["Job"], found["Pod"])) for obj in mains]
+    now = session.server_time()
+    works = [(obj, _running_work(obj, lists["Job"], found["Pod"], now)) for obj in mains]
     works.sort(key=lambda work: work[1] is None)
     titles = [_title(obj, running, keys) for obj, running in works]
     more = [say("{number} more", number=len(titles) - _NAMED)] if len(titles) > _NAMED else []
@@ -249,19 +250,19 @@ def _contents(session: Session, name: str, keys: Records) -> str:
     return clauses(listed, say("{objects} may not be read", objects=unread) if unread else "")
 
 
-def _running_work(obj: Object, jobs: Iterable[Object], pods: list[Object] | None) -> Sentence | None:
+def _running_work(obj: Object, jobs: Iterable[Object], pods: list[Object] | None, now: float) -> Sentence | None:
     """Return how long a main object has run; None if no container has started.
 
     :param jobs: the Jobs of the namespace, with the runs of scheduled trainings.
     :param pods: the pods of the namespace; None if they may not be read: then the status of workloads is used.
     """
     if obj["kind"] == "Pod":
-        return None if has_ended(obj) else lost_work([obj])
+        return None if has_ended(obj) else lost_work([obj], now)
     workloads = runs_of(obj, jobs) or [obj]
-    running = next(filter(None, map(running_description, workloads)), None)
+    running = next(filter(None, (running_description(workload, now) for workload in workloads)), None)
     if running is None or pods is None:
         return running
-    return lost_work(pod for own in pods_of_each(pods, workloads) for pod in own)
+    return lost_work((pod for own in pods_of_each(pods, workloads) for pod in own), now)
 
 
 def _not_saved(titles: list[str]) -> str:

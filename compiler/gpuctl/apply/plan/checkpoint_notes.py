@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from gpuctl.apply.plan.lost_work import running_description
+from gpuctl.apply.plan.lost_work import running_since
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.language.checkpoint_block import parse_checkpoint
 from gpuctl.language.display_text import shorten
@@ -33,7 +33,7 @@ def _ends_work(step: Step) -> bool:
     """
     if step.deletes:
         return step.key.kind in WORKLOADS and step.running is not None
-    if step.method != "put" or step.live is None or running_description(step.live) is None:
+    if step.method != "put" or step.live is None or running_since(step.live) is None:
         return False
     return any(change.path.startswith(TEMPLATE_PATHS) or change.path in SIZE_PATHS for change in step.changes)
 

@@ -9,7 +9,6 @@ from gpuctl.apply.plan.apply_request import ApplyRequest
 from gpuctl.apply.plan.claim_template_steps import kept_template
 from gpuctl.apply.plan.code_steps import code_change
 from gpuctl.apply.plan.gitops_tracking import tracked_by
-from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.plan_draft import PlanDraft, title_of
@@ -56,7 +55,6 @@ def check_other_kinds(draft: PlanDraft, request: ApplyRequest, document: Documen
         step = draft.workload(document.namespace, name)
         if step is not None and step.action == "create":
             step.action, step.live, step.reason = "replace", live, say("was a {kind}", kind=kind)
-            step.running = running_description(live)
             assert step.desired is not None
             step.desired = carried_over(step.desired, live, request.keys)
             step.lost = lost_fields(live, step.desired, None, ())

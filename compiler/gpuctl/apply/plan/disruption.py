@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpuctl.apply.plan.apply_request import ApplyRequest
-from gpuctl.apply.plan.lost_work import end_description, lost_work
+from gpuctl.apply.plan.lost_work import end_description, lost_work, running_description
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.applied_by import applied_by, caller_of
 from gpuctl.kube.api_errors import if_allowed
@@ -27,14 +27,16 @@ _DEPENDENTS = ("Service", "ConfigMap", "PersistentVolumeClaim", "HorizontalPodAu
 _SINGLE_LISTS = 4
 
 
-def note_finished(plan: Plan, request: ApplyRequest) -> None:
+def note_finished(plan: Plan, request: ApplyRequest, now: float) -> None:
     """Set ``finished`` of the steps that replace or prune a finished training.
 
     A second run costs GPU hours and may overwrite the results of the first. `gpuctl rerun` does not use this function:
     its user has named the training. An object that a rollback restores is skipped too.
+
+    :param now: the time of the API server, seconds since 1970.
     """
     for step in plan.steps:
-        end = end_description(step.live) if step.action in ("replace", "prune") and step.live is not None else None
+        end = end_description(step.live, now) if step.action in ("replace", "prune") and step.live is not None else None
         if end is None or step.key in request.instead:
             continue
         if step.action == "prune":
@@ -66,9 +68,14 @@ def _name_appliers(session: Session, steps: Iterable[Step], keys: Records) -> No
 
 def add_disruptions(session: Session, plan: Plan, keys: Records) -> None:
     """Add to a plan's steps: the runtime of pods that are ended, the user who applied them, and dependent objects."""
+    now = session.server_time()
+    for step in plan.steps:
+        if step.deletes:
+            ended = [obj for obj in (step.unfinished_run, step.live) if obj is not None]
+            step.running = next(filter(None, (running_description(obj, now) for obj in ended)), None)
     ending = [step for step in plan.steps if step.deletes and step.running is not None and step.key.kind in WORKLOADS]
     for namespace in sorted({step.key.namespace for step in ending}):
-        _look_at_work(session, namespace, [step for step in ending if step.key.namespace == namespace])
+        _look_at_work(session, namespace, [step for step in ending if step.key.namespace == namespace], now)
     stakes = [step for step in plan.steps if step.deletes and (step.running or step.finished)]
     _name_appliers(session, stakes, keys)
     replaced = [step for step in plan.steps if step.action == "replace" and step.live is not None]
@@ -76,7 +83,7 @@ def add_disruptions(session: Session, plan: Plan, keys: Records) -> None:
         _find_dependents(session, plan, namespace, [step for step in replaced if step.key.namespace == namespace])
 
 
-def _look_at_work(session: Session, namespace: str, steps: list[Step]) -> None:
+def _look_at_work(session: Session, namespace: str, steps: list[Step], now: float) -> None:
     workloads = [step.live for step in steps if step.live is not None]
     selectors = [pod_labels(live) for live in workloads]
     if len(selectors) > _SINGLE_LISTS or not all(selectors):
@@ -91,7 +98,7 @@ def _look_at_work(session: Session, namespace: str, steps: list[Step]) -> None:
         return
     pods = [pod for found in lists for pod in found]
     for step, mine in zip(steps, pods_of_each(pods, workloads), strict=True):
-        step.running = lost_work(mine)
+        step.running = lost_work(mine, now)
 
 
 def _find_dependents(session: Session, plan: Plan, namespace: str, steps: list[Step]) -> None:

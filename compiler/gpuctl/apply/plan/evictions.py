@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
 from typing import NamedTuple
 
 from gpuctl.apply.plan.apply_request import ApplyRequest, MaySee, may_see_all
@@ -299,7 +298,7 @@ def evicted_jobs(
     if not victims:
         return []
     pods = {(item["namespace"], item["name"]): item for item in snapshot.pods}
-    taken = parse_timestamp(snapshot.taken_at)
+    taken = parse_timestamp(snapshot.taken_at).timestamp()
     found: dict[tuple[str, str, int], list[Object]] = {}
     for victim in victims:
         item = pods.get((victim.pod.namespace, victim.pod.name))
@@ -328,7 +327,7 @@ def evicted_jobs(
     return result
 
 
-def _runtime(pods: Iterable[Object], taken: datetime) -> str | None:
+def _runtime(pods: Iterable[Object], taken: float) -> str | None:
     """Return the longest runtime of some pods; None if none of them runs."""
     started = [pod["startTime"] for pod in pods if pod.get("startTime") and "phase" not in pod]
     return age(min(started), taken) if started else None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from gpuctl.apply.plan.decision_inputs import DecisionOptions
-from gpuctl.apply.plan.lost_work import ended_word, running_description
+from gpuctl.apply.plan.lost_work import ended_word
 from gpuctl.apply.plan.object_decision import joined_to_set
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
@@ -125,7 +125,6 @@ def replace_hashed(
     step.reason = say(
         "replaces {name}, which was created from a manifest of `build`", name=built.live["metadata"]["name"]
     )
-    step.running = running_description(built.live)
     step.desired = carried_over(step.desired, built.live, keys)
     if built.live["kind"] == built.wanted.kind:
         step.changes = compare(built.wanted.kind, step.desired, built.live).changes

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from gpuctl.apply.plan.gitops_tracking import tracked_by
-from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.plan import ForeignJob, NoSuchJob, Plan, SeveralJobs, Step, missing_job
 from gpuctl.apply.plan.plan_draft import jobs_of, title_of
 from gpuctl.apply.plan.pool_labels import pool_leave_steps, users_of, warn_about_users
@@ -206,7 +205,7 @@ def _step(key: Key, live: Object | None, title: str, keys: Records, kind: str) -
             say("belongs to {kind}/{name}", kind=other, name=labels_of(live).get("app", key.name)),
             title=title,
         )
-    return Step("delete", key, live=live, method="delete", title=title, running=running_description(live))
+    return Step("delete", key, live=live, method="delete", title=title)
 
 
 def _parts_of(objects: Iterable[Object], keys: Records, namespace: str, name: str, kind: str) -> list[Object]:

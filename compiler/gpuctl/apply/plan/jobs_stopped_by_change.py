@@ -94,7 +94,7 @@ def rerun_trainings(before: Compilation | None, after: Compilation | None, snaps
     They are sorted by namespace and name. A training whose document is removed does not run again.
     """
     old, new, recreated = _workloads(before), _workloads(after), recreated_in_git(before, after)
-    taken = parse_timestamp(snapshot.taken_at)
+    taken = parse_timestamp(snapshot.taken_at).timestamp()
     found = []
     for place, item in sorted(old.items(), key=lambda pair: pair[0]):
         end = next((entry for entry in snapshot.finished if is_object_of(item.object, entry)), None)
@@ -183,7 +183,7 @@ def _stopped_job(
 ) -> StoppedJob:
     _, namespace, name = key_of(item.object)
     since = min((pod["startTime"] for pod in pods if pod.get("startTime")), default="")
-    taken = parse_timestamp(snapshot.taken_at)
+    taken = parse_timestamp(snapshot.taken_at).timestamp()
     gpus = sum(
         amount for pod in pods for key, amount in amounts(pod["requests"]).items() if key in settings.gpu_resources
     )

@@ -10,10 +10,12 @@ from gpuctl.objects.timestamps import age
 from gpuctl.objects.workload_state import condition, end_condition, end_state
 
 
-def end_description(obj: Object) -> Sentence | None:
+def end_description(obj: Object, now: float) -> Sentence | None:
     """Return ``finished 3h ago (Complete)`` for a Job or JobSet that has ended, else None.
 
     In brackets is the type of its end condition; it is ``Failed`` for a failed training.
+
+    :param now: here and below the time of the API server, seconds since 1970.
     """
     found = end_condition(obj)
     if not found:
@@ -21,7 +23,7 @@ def end_description(obj: Object) -> Sentence | None:
     since = found.get("lastTransitionTime") or (obj.get("status") or {}).get("completionTime")
     if not since:
         return say("finished ({condition})", condition=found["type"])
-    return say("finished {time} ago ({condition})", time=age(since), condition=found["type"])
+    return say("finished {time} ago ({condition})", time=age(since, now), condition=found["type"])
 
 
 def ended_word(state: str) -> Sentence:
@@ -32,13 +34,13 @@ def ended_word(state: str) -> Sentence:
     return say("failed") if state == "failed" else say("finished")
 
 
-def running_description(obj: Object) -> Sentence | None:
-    """Return ``running for 3h`` if a workload's status shows pods, so that work may be lost; else None.
+def running_since(obj: Object) -> str | None:
+    """Return since when a workload runs, if its status shows pods, so that work may be lost; else None.
 
     Pods that never started are counted; :func:`lost_work` excludes them.
     """
     status = obj.get("status") or {}
-    since = obj["metadata"].get("creationTimestamp")
+    since: str | None = obj["metadata"].get("creationTimestamp")
     kind = obj["kind"]
     if end_state(obj):
         return None
@@ -61,10 +63,16 @@ def running_description(obj: Object) -> Sentence | None:
             return None
     else:
         return None
-    return say("running for {time}", time=age(since))
+    return since
 
 
-def lost_work(pods: Iterable[Object]) -> Sentence | None:
+def running_description(obj: Object, now: float) -> Sentence | None:
+    """Return ``running for 3h`` for a workload with :func:`running_since`, else None."""
+    since = running_since(obj)
+    return None if since is None else say("running for {time}", time=age(since, now))
+
+
+def lost_work(pods: Iterable[Object], now: float) -> Sentence | None:
     """Return the work that is lost with pods: ``running for 3h`` (since the first container started), or that they have
     run.
 
@@ -83,7 +91,7 @@ def lost_work(pods: Iterable[Object]) -> Sentence | None:
             if "running" in state:
                 started.append(state["running"].get("startedAt") or status.get("startTime") or "")
     if started:
-        return say("running for {time}", time=age(min(started)))
+        return say("running for {time}", time=age(min(started), now))
     if restarts:
         return say("restarted {restarts:time}", restarts=restarts)
     return say("partly finished") if ran else None

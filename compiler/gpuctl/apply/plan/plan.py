@@ -87,7 +87,8 @@ class Step:
 
     ``document_changes``: the differences between the live object's document and the new one, with masked credentials.
 
-    ``running``: the work that a user loses (``running for 3h``), None if none. ``finished``: set if the step replaces
+    ``running``: the work that a user loses (``running for 3h``), None if none. ``unfinished_run``: the newest one of a
+    scheduled training that is deleted. ``finished``: set if the step replaces
     or prunes a finished training (``finished 3h ago (Complete): runs again``). ``applied_by``: the user who last
     applied it, if not the caller.
 
@@ -122,6 +123,7 @@ class Step:
     document_changes: list[ValueChange] = field(default_factory=list)
     title: str = ""
     running: str | None = None
+    unfinished_run: Object | None = None
     finished: str | None = None
     applied_by: str | None = None
     checkpoint: str | None = None

@@ -34,10 +34,13 @@ class NotScalable(NotPossible):
     """The number of nodes cannot be changed; nothing was changed."""
 
 
-def plan_scale(workload: Object, pods: Iterable[Object], title: str, nodes: int, *, has_kueue: bool) -> Plan:
+def plan_scale(
+    workload: Object, pods: Iterable[Object], title: str, nodes: int, now: float, *, has_kueue: bool
+) -> Plan:
     """Plan to change the number of nodes of an elastic training.
 
     :param pods: its pods; if a container of one has started, the change has to be confirmed.
+    :param now: the time of the API server, seconds since 1970.
     :param has_kueue: the cluster has Kueue, so that a queue counts.
     :raises NotScalable: the training is not elastic, has ended, may not have this number of nodes, or runs in a queue.
     """
@@ -62,7 +65,7 @@ def plan_scale(workload: Object, pods: Iterable[Object], title: str, nodes: int,
         title=title,
     )
     plan = Plan([step])
-    running = lost_work(pods)
+    running = lost_work(pods, now)
     if running is not None:
         size = say("from {have} to {nodes:node}", have=have, nodes=nodes)
         plan.confirm.append(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Iterable
 
-from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotPossible
@@ -79,4 +78,4 @@ def note_unfinished_runs(steps: Iterable[Step], objects: Collection[Object]) -> 
         if step.action == "update" and step.changes and unfinished:
             step.reason += say("; the unfinished run {run} stays as it is", run=unfinished[-1]["metadata"]["name"])
         elif step.deletes and unfinished:
-            step.running = running_description(unfinished[-1]) or step.running
+            step.unfinished_run = unfinished[-1]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from gpuctl.apply.plan.apply_request import ApplyRequest, SetOptions
 from gpuctl.apply.plan.gitops_tracking import tracked_by
-from gpuctl.apply.plan.lost_work import running_description
 from gpuctl.apply.plan.plan import Plan, Refused, Step
 from gpuctl.apply.plan.pool_labels import pool_leave_steps, users_of, warn_about_users
 from gpuctl.apply.plan.quota_queue_notes import check_queue_deletions
@@ -195,17 +194,7 @@ def plan_prune(session: Session, run: SetRun, request: ApplyRequest, plan: Plan)
             )
             continue
         reason = say("no longer in the set {set}", set=run.options.name)
-        steps.append(
-            Step(
-                "prune",
-                key,
-                reason,
-                live=obj,
-                method="delete",
-                title=main_title(obj, keys),
-                running=running_description(obj),
-            )
-        )
+        steps.append(Step("prune", key, reason, live=obj, method="delete", title=main_title(obj, keys)))
     steps.sort(key=lambda step: step.key)
     run.keep(check_queue_deletions(session, plan, steps))
     if steps and request.unread and not request.planning.allow_skipped:

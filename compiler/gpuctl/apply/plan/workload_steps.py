@@ -16,7 +16,7 @@ from gpuctl.apply.plan.decision_inputs import (
     with_carried_fields,
     without_records,
 )
-from gpuctl.apply.plan.lost_work import ended_word, running_description
+from gpuctl.apply.plan.lost_work import ended_word
 from gpuctl.apply.plan.overwritten_foreign_fields import lost_fields
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.compare import Comparison, FieldOutcome, compare, in_place_paths
@@ -256,5 +256,4 @@ def replacement(
         changes=changes,
         lost=lost,
         title=target.title,
-        running=running_description(live),
     )

@@ -7,7 +7,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime, timezone
 
 from gpuctl.apply.run.interrupts import Interrupts
 from gpuctl.apply.state.live_state import OURS
@@ -151,13 +150,12 @@ class Leases:
                 self._try_take(key, lease)
                 continue
             if time.monotonic() > deadline:
-                now = datetime.fromtimestamp(self._session.server_time(), timezone.utc)
                 raise LeaseHeld(
                     say(
                         "{holder} is applying {scope}, begun {time} ago",
                         holder=describe_holder(holder),
                         scope=_scope(key),
-                        time=age(lease["spec"].get("acquireTime"), now),
+                        time=age(lease["spec"].get("acquireTime"), self._session.server_time()),
                     ),
                     say("wait until it is done, and run this again"),
                 )

@@ -57,7 +57,7 @@ def scale(nodes: int) -> TrainingChange:
     def plan_of(session: Session, keys: Records, job: Job) -> Plan:
         live = workload_of(job)
         has_kueue = bool(queue_of(live)) and kueue_resources(session) is not None
-        return plan_scale(live, job.pods, job.identity.title, nodes, has_kueue=has_kueue)
+        return plan_scale(live, job.pods, job.identity.title, nodes, session.server_time(), has_kueue=has_kueue)
 
     return TrainingChange(plan_of, "scale", {"nodes": str(nodes)}, saves_checkpoints=True)
 

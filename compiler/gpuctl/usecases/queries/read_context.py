@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
 from typing import NamedTuple, cast
 
 from gpuctl.kube.configuration import session_of
@@ -44,7 +44,7 @@ class ReadContext(NamedTuple):
         if not timestamp:
             return ""
         ahead = self.scope.session.known_clock_ahead if self.service is None else self.service.known_clock_ahead
-        return timestamps.age(timestamp, datetime.now(timezone.utc) + timedelta(seconds=ahead))
+        return timestamps.age(timestamp, time.time() + ahead)
 
 
 def service_context(service: ServiceClient, settings: Settings, namespace: str | None = None) -> ReadContext:
