@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any, cast
 
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.prerequisite_checks import check_prerequisites, note_dependents
+from gpuctl.apply.run.prerequisite_release import WaitingTraining, release
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.prerequisite_text import describe_prerequisite
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import Resource, key_of
+from gpuctl.objects.api_resources import Key, Resource, key_of
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.prerequisites import ends_of, judge, prerequisites_of, release_patch
 
@@ -202,3 +204,18 @@ def test_jobs_that_wait_for_a_deleted_job_are_noted_without_jobsets() -> None:
     plan = Plan([Step("delete", key_of(tune), live=tune, method="delete")])
     note_dependents(cast(Session, WithoutJobSets(tune, waiting())), plan, KEYS)
     assert plan.notes == ["evaluate in nlp waits for tune, and would not start"]
+
+
+def test_time_of_a_release_is_that_of_the_api_server() -> None:
+    """The service compares it with the times of objects."""
+    obj, patches = waiting(), list[Any]()
+    obj["metadata"] |= {"uid": "1", "resourceVersion": "1"}
+    prerequisites = judge(obj, ends_of([training("tune", end="Complete")], KEYS), KEYS)
+
+    def patch(_: Key, sent: Any) -> Any:
+        patches.append(sent)
+        return {**obj, "metadata": {**obj["metadata"], "annotations": sent["metadata"]["annotations"]}}
+
+    session: Any = SimpleNamespace(server_time=lambda: 1_900_000_000.0, patch=patch)
+    assert release(session, WaitingTraining(obj, prerequisites), KEYS) is not None
+    assert [sent["metadata"]["annotations"][KEYS.released] for sent in patches] == ["2030-03-17T17:46:40Z"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Step
@@ -85,7 +84,7 @@ def record_deletions(session: Session, plan: Plan, keys: Records) -> None:
             found = session.list_metadata(RESOURCES["Secret"], step.key.namespace, labels=f"{keys.history}={job}")
             newest = max(found, key=lambda secret: revision_of(secret, job) or 0, default=None)
             if newest is not None and revision_of(newest, job) is not None:
-                now = format_timestamp(datetime.now(timezone.utc))
+                now = format_timestamp(session.server_time())
                 metadata = {"uid": newest["metadata"]["uid"], "annotations": {deletion_mark(keys): now}}
                 session.patch(Key("Secret", step.key.namespace, newest["metadata"]["name"]), {"metadata": metadata})
         except ClusterError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from datetime import datetime, timezone
 from typing import NamedTuple
 
 from gpuctl.apply.state.live_state import OURS
@@ -84,7 +83,7 @@ def release(session: Session, training: WaitingTraining, keys: Records) -> Objec
     :raises ApiError: the patch is not allowed, or the API server fails.
     """
     workload = training.workload
-    now = format_timestamp(datetime.now(timezone.utc))
+    now = format_timestamp(session.server_time())
     patch = release_patch(workload, training.prerequisites, keys, now)
     if patch is None:
         return None
