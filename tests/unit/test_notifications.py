@@ -12,21 +12,27 @@ import threading
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import gpuctl
 from gpuctl.kube import webhook_request
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.notify_block import Channel, parse_notify
 from gpuctl.language.settings import Settings
 from gpuctl.language.translation_files import sentences_in
+from gpuctl.objects.api_resources import Key
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.prerequisites import Prerequisite
 from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.why.finding import Finding
+from gpuctl_server.notifications import notifier
+from gpuctl_server.notifications.delivery_record import CLAIM, RETRIES, DeliveryRecord
 from gpuctl_server.notifications.job_events import SETTLING, JobEvent, job_events
 from gpuctl_server.notifications.messages import Surroundings, message_about, rejection, request_of
+from gpuctl_server.notifications.notifier import Notifier
 from gpuctl_server.notifications.webhooks import NoAddress, Webhooks
 from support.webhook_receiver import Receiver, receiving
 
@@ -453,3 +459,62 @@ def test_addresses_that_cannot_be_used_are_not_printed(tmp_path: Path, address: 
         webhooks(tmp_path, "json", address).webhook("team")
     assert "s3cret" not in str(caught.value)
     assert "team" in str(caught.value)
+
+
+class Server:
+    """A session with the record alone, whose server's clock is far from the local one."""
+
+    def __init__(self) -> None:
+        self.time = NOW
+
+    def server_time(self) -> float:
+        return self.time
+
+    def get(self, key: Key) -> None:
+        return None
+
+    def create(self, body: dict[str, Any]) -> dict[str, Any]:
+        return body
+
+    replace = create
+
+
+def test_claims_and_attempts_follow_the_clock_of_the_api_server() -> None:
+    """Events have its times, and replicas may have different clocks."""
+    server: Any = Server()
+    record = DeliveryRecord(server)
+    record.open(["team"], NOW)
+    server.time = NOW + 10
+    claim = record.claim("id", NOW + 5, NOW + 5, "team")
+    assert claim is not None
+    assert record.claim("id", NOW + 5, NOW + 5, "team") is None
+    assert not record.is_open("id", NOW + 5, NOW + 5, NOW + 9 + CLAIM, "team")
+    assert record.is_open("id", NOW + 5, NOW + 5, NOW + 10 + CLAIM, "team")
+    record.failed(claim)
+    assert not record.is_open("id", NOW + 5, NOW + 5, NOW + 9 + RETRIES[0], "team")
+    assert record.is_open("id", NOW + 5, NOW + 5, NOW + 10 + RETRIES[0], "team")
+    record.delivered(claim)
+    assert not record.is_open("id", NOW + 5, NOW + 5, NOW + 1000, "team")
+
+
+@pytest.mark.parametrize(("passed", "posted"), [(299.0, []), (301.0, ["train"])])
+def test_event_is_due_by_the_clock_of_the_api_server(
+    passed: float, posted: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits, server, begun = job(notify={"waiting": "5m"}, created=0), Server(), list[str]()
+    monkeypatch.setattr(notifier, "Session", lambda *_, **__: server)
+    monkeypatch.setattr(
+        Notifier, "_begin", lambda _self, _name, _sender, event, _now: begun.append(event.job.identity.name)
+    )
+    text = "kind: platform\nnotify: {channels: {team: {format: json}}, default: [team]}\n"
+    listed = SimpleNamespace(job=waits, row=SimpleNamespace(state=waits.status(KEYS)))
+    board: Any = SimpleNamespace(now=lambda: SimpleNamespace(jobs=[listed]))
+    platform = gpuctl.compile([], platform=gpuctl.Source("platform.yaml", text)).settings
+    unused: Any = None
+    found = Notifier(
+        unused, board, platform, Webhooks(platform.notify.channels, tmp_path, {}), unused, unused, unused, None
+    )
+    found._look()
+    server.time += passed
+    found._look()
+    assert begun == posted

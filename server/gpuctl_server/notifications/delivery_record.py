@@ -10,7 +10,6 @@ import base64
 import hashlib
 import json
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -68,7 +67,10 @@ def event_id(channel: str, key: str) -> str:
 
 
 class DeliveryRecord:
-    """The record, with its last known state. Safe to use from several threads."""
+    """The record, with its last known state. Safe to use from several threads.
+
+    Times are of the API server's clock, as those of events: replicas with different clocks agree.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -107,7 +109,7 @@ class DeliveryRecord:
 
             def take() -> bool:
                 nonlocal attempt
-                now = time.time()
+                now = self._session.server_time()
                 if not self.is_open(id, began, due, now, channel):
                     return False
                 known = self._entries.get(id)
@@ -124,7 +126,9 @@ class DeliveryRecord:
     def failed(self, claim: Claim) -> float | None:
         """Record a failed attempt. Return the seconds until the next one; None if there is none."""
         pause = RETRIES[claim.attempt - 1] if claim.attempt <= len(RETRIES) else None
-        self._finish(claim, _DELIVERED if pause is None else claim.attempt, time.time() + (pause or 0.0))
+        self._finish(
+            claim, _DELIVERED if pause is None else claim.attempt, self._session.server_time() + (pause or 0.0)
+        )
         return pause
 
     def _finish(self, claim: Claim, attempts: int, until: float) -> None:
@@ -146,7 +150,7 @@ class DeliveryRecord:
             before = dict(self._entries), dict(self._channels)
             if change() is False:
                 return False
-            self._forget(time.time())
+            self._forget(self._session.server_time())
             try:
                 self._write()
             except ApiError as error:

@@ -100,7 +100,8 @@ class Notifier:
         self._cluster = cluster
         self._console = console
         self._keys = records(platform)
-        self._record = DeliveryRecord(Session(connection, threads=1, patience=_PATIENCE))
+        self._session = Session(connection, threads=1, patience=_PATIENCE)
+        self._record = DeliveryRecord(self._session)
         self._senders = {name: _Sender() for name in webhooks.channels}
         self._explaining = threading.Lock()
         self._stopped = threading.Event()
@@ -142,7 +143,8 @@ class Notifier:
 
     def _look(self) -> None:
         """Begin to post the next event of each channel that is free."""
-        now = time.time()
+        # The times of events are of the API server's clock.
+        now = self._session.server_time()
         self._record.open(list(self._senders), now)
         events = list(job_events(((item.job, item.row.state) for item in self._board.now().jobs), self._keys))
         settings = self._platform.notify
