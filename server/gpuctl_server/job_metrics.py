@@ -49,7 +49,7 @@ def metrics_over_time(
     if unknown := [name for name in names if name not in known]:
         raise _invalid(say("metric: `{name}` is unknown; known are {known}", name=unknown[0][:80], known=sorted(known)))
     wanted = names or [name for name in known if queries[name].query]
-    first, last = _range(item, start, end)
+    first, last = _range(item, start, end, int(service.server_time()))
     prometheus = service.prometheus
     if prometheus is None:
         raise Problem(
@@ -95,8 +95,7 @@ def _names(item: ListedJob) -> dict[str, str | list[str]]:
     return {"namespace": item.row.identity.namespace, "job": item.row.identity.name, "pods": pods, "nodes": []}
 
 
-def _range(item: ListedJob, start: datetime | None, end: datetime | None) -> tuple[int, int]:
-    now = int(time.time())
+def _range(item: ListedJob, start: datetime | None, end: datetime | None, now: int) -> tuple[int, int]:
     last = now if end is None else int(end.timestamp())
     begun = item.row.started_at or item.row.created_at
     first = int(start.timestamp()) if start is not None else int(parse_time(begun).timestamp()) if begun else last

@@ -111,6 +111,16 @@ class Service:
         """Namespace of jobs that name none."""
         return self.settings.namespace or self.connection.namespace
 
+    @property
+    def clock_ahead(self) -> float:
+        """The seconds by which the clock of the API server, which sets the times of objects, is ahead of the local one;
+        0 before its first response. No request is sent."""
+        return self.connection.transport.clock_ahead() or 0.0
+
+    def server_time(self) -> float:
+        """Return the time by the clock of the API server, seconds since 1970. See :attr:`clock_ahead`."""
+        return time.time() + self.clock_ahead
+
     @cached_property
     def label_keys(self) -> LabelKeys:
         """The node labels that may be set."""

@@ -1,4 +1,4 @@
-"""Commands that judge by the age of objects use the API server's clock, not that of the machine on which they run."""
+"""What depends on the age of objects uses the API server's clock, not that of the machine on which it runs."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from gpuctl.usecases.policies.idle_verdicts import IdleVerdict
 from gpuctl.usecases.policies.notebook_use import recorded_use
 from gpuctl.usecases.queries.read_context import ReadContext, context_of
 from gpuctl.usecases.service.service_client import ServiceClient
+from gpuctl_server.job_metrics import metrics_over_time
 
 DOCUMENT = """\
 kind: notebook
@@ -117,3 +118,24 @@ def test_ages_in_tables(by_service: bool) -> None:
         reader = context_of(cast(Session, None), RESULT.settings)._replace(service=cast(ServiceClient, server))
     assert reader.age(format_timestamp(SERVER - 3.5 * HOUR)) == "3h"
     assert [reader.age(unknown) for unknown in (None, "")] == ["", ""]
+
+
+def test_series_of_a_job_end_now() -> None:
+    """A job may have started after the time of a slow local clock."""
+    asked: list[tuple[int, int]] = []
+
+    def query_range(query: str, first: int, last: int, step: int, timeout: float) -> list[Any]:
+        asked.append((first, last))
+        return []
+
+    row = SimpleNamespace(
+        started_at=format_timestamp(SERVER - HOUR), created_at=None, identity=Identity("nlp", "desk", "notebook")
+    )
+    item: Any = SimpleNamespace(row=row, job=SimpleNamespace(pods=[{"metadata": {"name": "desk-0"}}]))
+    service: Any = SimpleNamespace(
+        server_time=lambda: SERVER,
+        settings=SimpleNamespace(metrics={}),
+        prometheus=SimpleNamespace(query_range=query_range),
+    )
+    metrics_over_time(service, item, ["gpuUtilization"], None, None)
+    assert asked == [(int(SERVER - HOUR), int(SERVER))]

@@ -98,7 +98,7 @@ def held_models(
     """
     from gpuctl_usage.answers.held_models import held_models as answer
 
-    hours = hours_up_to(cluster, start_time, end_time, paging_of(page, page_size))
+    hours = hours_up_to(service.server_time(), cluster, start_time, end_time, paging_of(page, page_size))
     seen = _seen(service, caller, cluster, namespace)
     level = Level(dimension_type)
     return usage_success(
@@ -195,7 +195,7 @@ def waste(
     period."""
     from gpuctl_usage.answers.idle_gpu_answers import waste as answer
 
-    hours = hours_up_to(cluster, start_time, end_time, paging_of(page, page_size))
+    hours = hours_up_to(service.server_time(), cluster, start_time, end_time, paging_of(page, page_size))
     seen = _seen(service, caller, cluster, namespace)
     query: dict[str, Any] = {
         "prices": price_list(service.platform.platform.usage.prices),
@@ -256,7 +256,7 @@ def snapshots(
         raise Problem(
             400, say("interval: `{text}` is not a duration such as 5m, 1h or 1d", text=interval), error="InvalidRequest"
         )
-    hours = hours_up_to(cluster, start_time, end_time, paging_of(page, page_size))
+    hours = hours_up_to(service.server_time(), cluster, start_time, end_time, paging_of(page, page_size))
     hours = replace(hours, namespaces=visible_namespaces(service, caller, cluster))
     names = names_in(workload_names) if workload_names else None
     every = int(interval[:-1]) * _SECONDS[interval[-1]] if interval else 0

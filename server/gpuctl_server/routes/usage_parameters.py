@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -11,6 +10,7 @@ from fastapi import Depends, Query
 from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.durations import DAY, HOUR
 from gpuctl_server.http_problems import Problem
+from gpuctl_server.routes.dependencies import ServiceOf
 from gpuctl_server.routes.query_parameters import LARGEST_PAGE, LEGAL_NAMESPACE, time_of
 from gpuctl_usage.answers.hourly_answers import HoursQuery
 from gpuctl_usage.answers.query_scope import Cursor, Paging
@@ -99,16 +99,17 @@ def hours_between(cluster: str, start: float, end: float, paging: Paging | Curso
     return HoursQuery(cluster, start, end, paging=paging, **more)
 
 
-def hours_up_to(cluster: str, start_time: str, end_time: str, paging: Paging | None = None) -> HoursQuery:
+def hours_up_to(now: float, cluster: str, start_time: str, end_time: str, paging: Paging | None = None) -> HoursQuery:
     """Return the selection of hours up to a time, by default until now, and of the 24 hours before it.
 
+    :param now: by the clock of the API server, as the times of the records.
     :raises Problem: 400.
     """
-    end = seconds_of("end_time", end_time, time.time())
+    end = seconds_of("end_time", end_time, now)
     return hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, paging)
 
 
-def _times(start_time: str, end_time: str, hours: int | None) -> tuple[float, float]:
+def _times(now: float, start_time: str, end_time: str, hours: int | None) -> tuple[float, float]:
     missing = [name for name, text in (("start_time", start_time), ("end_time", end_time)) if not text]
     if hours is None and missing:
         wanted = clauses(*(say("{name} is required", name=name) for name in missing))
@@ -119,11 +120,12 @@ def _times(start_time: str, end_time: str, hours: int | None) -> tuple[float, fl
     if start_time:
         start = seconds_of("start_time", start_time, 0)
         return start, seconds_of("end_time", end_time, start + length)
-    end = seconds_of("end_time", end_time, (time.time() // HOUR + 1) * HOUR)
+    end = seconds_of("end_time", end_time, (now // HOUR + 1) * HOUR)
     return end - length, end
 
 
 def _hourly_query(
+    service: ServiceOf,
     cluster: Cluster = "",
     start_time: Annotated[
         str,
@@ -175,7 +177,7 @@ def _hourly_query(
     ] = None,
     format: Annotated[Literal["json", "csv"], Query(description="`csv`: rows only, with a header.")] = "json",
 ) -> HourlyQuery:
-    start, end = _times(start_time, end_time, hours)
+    start, end = _times(service.server_time(), start_time, end_time, hours)
     paging: Paging | Cursor | None = paging_of(page, page_size)
     if cursor is not None:
         if page is not None:
