@@ -255,9 +255,20 @@ def test_listed_next_run_is_not_one_that_has_passed() -> None:
     kept = Job(Identity("team", "nightly", "training"), cron_job(schedule="* * * * *"))
     row = job_row(kept, NAMES)
     row = row._replace(state=row.state._replace(reason="next run at 2020-01-01T00:00:00Z"))
+    ahead = 3600.0 * 24 * 3660
     set_request_surface(Surface.REST)
     try:
-        reason = ListedJob("1", kept, row).row_for_request(KEYS).state.reason
+        reason = ListedJob("1", kept, row).row_for_request(KEYS, ahead).state.reason
     finally:
         set_request_surface(Surface.COMMAND_LINE)
-    assert reason.removeprefix("next run at ") > "2026"
+    assert reason.removeprefix("next run at ") > "2036"
+
+
+def test_row_of_a_pod_without_a_workload_is_listed() -> None:
+    kept = Job(Identity("team", "alone", "training"), None, [pod("alone", "")])
+    row = job_row(kept, NAMES)
+    set_request_surface(Surface.REST)
+    try:
+        assert ListedJob("1", kept, row).row_for_request(KEYS, 0.0) == row
+    finally:
+        set_request_surface(Surface.COMMAND_LINE)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from gpuctl.hints import Surface, set_request_surface
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.jobs.job_objects import Identity, Job
+from gpuctl.reading.jobs.job_rows import job_row, platform_keys
 from gpuctl.reading.jobs.status import PHASES, Status, job_status, pod_status, ready_containers
+from gpuctl_server.mirror.job_board import ListedJob
+from gpuctl_server.response_cache import ResponseCache
+from gpuctl_server.routes import job_routes
 
 KEYS = records(Settings())
 Object = dict[str, Any]
@@ -19,7 +26,13 @@ Object = dict[str, Any]
 
 def pod(phase: str = "Running", *, spec: Object | None = None, deleted: bool = False, **status: Any) -> Object:
     """A pod of one container, unless its status says otherwise."""
-    metadata: Object = {"name": "p", "namespace": "n", "labels": {}, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    metadata: Object = {
+        "name": "p",
+        "namespace": "n",
+        "uid": "p",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": {},
+    }
     if deleted:
         metadata["deletionTimestamp"] = "2026-01-01T00:01:00Z"
     return {
@@ -249,6 +262,45 @@ def test_warning_before_the_end_of_a_notebook_follows_the_clock_of_the_api_serve
     assert job.status(KEYS) == Status("Running", "running")
     assert "it is paused in " in job.status(KEYS, ahead=9.5 * 3600).reason
     assert "its lifetime has ended" in job.status(KEYS, ahead=11 * 3600).reason
+
+
+def test_service_warns_before_the_end_of_a_notebook_without_a_change_of_its_objects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notebook = {
+        "kind": "StatefulSet",
+        "metadata": {"name": "n", "namespace": "n", "uid": "1", "annotations": {KEYS.max_lifetime: "10h"}},
+        "spec": {"replicas": 1, "template": {"spec": {}}},
+    }
+    started = format_timestamp(time.time())
+    job = Job(Identity("n", "n", "notebook"), notebook, [pod(startTime=started, **READY)])
+    item = ListedJob("n-1", job, job_row(job, platform_keys(Settings(), KEYS)))
+    service: Any = SimpleNamespace(
+        keys=KEYS,
+        clock_ahead=0.0,
+        mirror=SimpleNamespace(changes_of=lambda *kinds: 1),
+        response_cache=ResponseCache(),
+        prometheus=None,
+        reads=None,
+    )
+
+    async def found(*_: object) -> ListedJob:
+        return item
+
+    def described(*_: object) -> bytes:
+        return item.row_for_request(KEYS, service.clock_ahead).state.reason.encode()
+
+    monkeypatch.setattr(job_routes, "check_rights", found)
+    monkeypatch.setattr(job_routes, "gpu_type_of", lambda *_: None)
+    monkeypatch.setattr(job_routes, "_described", described)
+    set_request_surface(Surface.REST)
+    caller: Any = None
+    try:
+        assert asyncio.run(job_routes.description_of_job(service, caller, "n")).body == b""
+        service.clock_ahead = 9.5 * 3600
+        assert b"it is paused in " in asyncio.run(job_routes.description_of_job(service, caller, "n")).body
+    finally:
+        set_request_surface(Surface.COMMAND_LINE)
 
 
 @pytest.mark.parametrize(

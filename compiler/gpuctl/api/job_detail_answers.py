@@ -17,7 +17,7 @@ from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.reading.jobs.describe_job import JobDetail, JobHistory
 from gpuctl.reading.jobs.job_facts import JobFacts
 from gpuctl.reading.jobs.job_objects import Job
-from gpuctl.reading.jobs.schedule_status import end_time, run_phase, run_times
+from gpuctl.reading.jobs.schedule_status import end_time, run_phase
 from gpuctl.reading.jobs.timeline import Stage
 
 
@@ -297,7 +297,7 @@ def _basics(facts: JobFacts) -> dict[str, Any]:
             pods=[pod.pod for pod in facts.pods if pod.pod is not None],
         ),
         "images": facts.images,
-        "schedule": _schedule(facts.job),
+        "schedule": _schedule(facts),
         "pods": [JobPod.taken_from(pod, restarts=facts.restarts[pod.pod or ""]) for pod in facts.pods],
     }
 
@@ -311,10 +311,11 @@ def _nodes(job: Job) -> ElasticNodes | None:
     return ElasticNodes(current=current, min=bounds.least, max=bounds.most)
 
 
-def _schedule(job: Job) -> JobSchedule | None:
-    if job.workload is None or not is_scheduled(job.workload):
+def _schedule(facts: JobFacts) -> JobSchedule | None:
+    job, times = facts.job, facts.run_times
+    if job.workload is None or times is None:
         return None
-    spec, times = job.workload["spec"], run_times(job.workload)
+    spec = job.workload["spec"]
     runs = [
         ScheduledRun(
             name=run["metadata"]["name"],

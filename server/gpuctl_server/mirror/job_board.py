@@ -13,7 +13,7 @@ from gpuctl.hints import Surface, surface
 from gpuctl.kube.connection import Connection
 from gpuctl.language.sentences import current_translation
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import WORKLOADS, Object, labels_of
+from gpuctl.objects.api_resources import WORKLOADS, Object, annotations_of, labels_of
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.objects.scheduled_jobs import is_part_of_job, is_scheduled
 from gpuctl.reading.jobs.job_objects import (
@@ -62,14 +62,20 @@ class ListedJob:
         workload = self.job.workload
         return workload if workload is not None and is_scheduled(workload) else None
 
-    def row_for_request(self, keys: Records) -> JobTableRow:
+    def row_for_request(self, keys: Records, ahead: float) -> JobTableRow:
         """Return the row with its reason at this time, in the language and for the surface of the request: rows are
         computed once, in English, for clients of the REST API.
+
+        :param ahead: seconds by which the API server's clock is ahead of this machine's.
         """
-        if current_translation() is None and surface() is Surface.REST and self.schedule is None:
-            return self.row
         job = self.job
-        status = job.status(keys) if job.workload is not None else pod_status(job.pods[-1])
+        # The row of a pod without a workload, and of most workloads, does not depend on the time.
+        is_lasting = job.workload is None or (
+            self.schedule is None and keys.max_lifetime not in annotations_of(job.workload)
+        )
+        if current_translation() is None and surface() is Surface.REST and is_lasting:
+            return self.row
+        status = job.status(keys, ahead) if job.workload is not None else pod_status(job.pods[-1])
         return self.row._replace(state=status)
 
     def is_about(self, job: Job) -> bool:

@@ -95,7 +95,7 @@ async def list_of_jobs(
         items = [
             job_item(
                 item.id,
-                item.row_for_request(service.keys),
+                item.row_for_request(service.keys, service.clock_ahead),
                 service.progress.of(item),
                 gpu_type_of(service, item),
             )
@@ -131,8 +131,10 @@ async def description_of_job(
     question = ("job", item.id)
     # Everything else that the answer is made from. A change of any of it makes another stamp.
     gpu_type = gpu_type_of(service, item)
-    next_run = None if item.schedule is None else run_times(item.schedule).next
-    stamp = (item, service.mirror.changes_of("Service", "HorizontalPodAutoscaler"), metrics, gpu_type, next_run)
+    next_run = None if item.schedule is None else run_times(item.schedule, service.server_time()).next
+    state = item.row_for_request(service.keys, service.clock_ahead).state
+    changes = service.mirror.changes_of("Service", "HorizontalPodAutoscaler")
+    stamp = (item, changes, metrics, gpu_type, next_run, state)
     body = service.response_cache.find(question, stamp)
     if body is None:
         body = await anyio.to_thread.run_sync(_described, service, item, metrics, gpu_type, limiter=service.reads)

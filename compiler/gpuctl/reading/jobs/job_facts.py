@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.pod_templates import pod_templates
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.role_jobs import has_role, pools_of
+from gpuctl.objects.scheduled_jobs import is_scheduled
 from gpuctl.objects.workload_start import not_started
 from gpuctl.reading.jobs.job_objects import Job
 from gpuctl.reading.jobs.job_rows import (
@@ -28,6 +30,7 @@ from gpuctl.reading.jobs.job_rows import (
     pod_row,
     with_claimed_gpus,
 )
+from gpuctl.reading.jobs.schedule_status import RunTimes, run_times
 from gpuctl.reading.jobs.timeline import timeline
 from gpuctl.reading.nodes.node_gpus import selected_gpu_type
 
@@ -36,6 +39,7 @@ from gpuctl.reading.nodes.node_gpus import selected_gpu_type
 class JobFacts:
     """A job without the information from events, nodes and logs.
 
+    :param run_times: of a scheduled training, else None.
     :param begun: start time of the first container, RFC 3339; None if no container has started.
     :param document: the job as a document; None if its objects cannot be converted back into one.
     """
@@ -50,6 +54,7 @@ class JobFacts:
     resources: dict[str, Any]
     roles: list[dict[str, Any]]
     images: list[str]
+    run_times: RunTimes | None
 
     @property
     def text(self) -> str | None:
@@ -107,6 +112,7 @@ def job_facts(
         _resources(next(iter(templates), {}), identity.namespace, names),
         _roles(job, names),
         list(dict.fromkeys(filter(None, images))),
+        run_times(workload, time.time() + names.ahead) if workload and is_scheduled(workload) else None,
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -33,14 +34,17 @@ class RunTimes(NamedTuple):
     fix: Sentence | None = None
 
 
-def run_times(cron_job: Object, now: datetime | None = None) -> RunTimes:
-    """Return when a CronJob ran last, and when it runs next; a suspended one does not run."""
+def run_times(cron_job: Object, now: float) -> RunTimes:
+    """Return when a CronJob ran last, and when it runs next; a suspended one does not run.
+
+    :param now: the time of the API server, seconds since 1970.
+    """
     spec, last = cron_job["spec"], (cron_job.get("status") or {}).get("lastScheduleTime")
     if spec.get("suspend"):
         return RunTimes(last, None)
     zone, schedule = spec.get("timeZone") or "UTC", spec["schedule"]
     try:
-        coming = next_time(schedule, ZoneInfo(zone), now or datetime.now(timezone.utc))
+        coming = next_time(schedule, ZoneInfo(zone), datetime.fromtimestamp(now, timezone.utc))
     except NeverMatches as error:
         problem = say("it never runs: no day matches the schedule `{schedule}`", schedule=visible(schedule))
         return RunTimes(last, None, problem, error.hint)
@@ -73,7 +77,7 @@ def schedule_status(
         return status._replace(reason=reason if held is None else clauses(reason, held.reason))
     if held is not None:
         return held
-    times = run_times(cron_job, datetime.now(timezone.utc) + timedelta(seconds=ahead))
+    times = run_times(cron_job, time.time() + ahead)
     said = [say("next run at {time}", time=times.next) if times.next is not None else times.problem]
     if run is not None:
         said.append(say("run {name} {outcome}", name=run["metadata"]["name"], outcome=run_outcome(run)))
@@ -110,5 +114,5 @@ def run_phase(run: Object) -> str:
 def end_time(run: Object) -> str | None:
     """Return the time at which a run ended; None for an unfinished one."""
     found = condition(run, "Complete") or condition(run, "Failed")
-    time: str | None = (found or {}).get("lastTransitionTime")
-    return time
+    ended: str | None = (found or {}).get("lastTransitionTime")
+    return ended

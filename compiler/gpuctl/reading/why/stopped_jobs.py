@@ -143,7 +143,7 @@ def scheduled(evidence: Evidence) -> Finding | None:
     workload = evidence.job.workload
     if workload is None or not is_scheduled(workload) or workload["spec"].get("suspend"):
         return None
-    times = run_times(workload, evidence.now)
+    times = run_times(workload, evidence.now.timestamp())
     parts = []
     if times.last is not None:
         parts.append(say("its last run was due {duration} ago", duration=evidence.since(times.last)))
