@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
 
 from gpuctl.language.cron import CronTimes, parse_cron
 
@@ -17,25 +18,29 @@ def next_time(text: str, zone: tzinfo, after: datetime) -> datetime | None:
     :raises CronProblem: gpuctl does not read the expression.
     :raises NeverMatches: no day matches it.
     """
+    # Runs begin at full minutes. A list asks for the next run of each scheduled job, again and again.
+    return _next_time(text, zone, after.replace(second=0, microsecond=0))
+
+
+@lru_cache(maxsize=1024)
+def _next_time(text: str, zone: tzinfo, after: datetime) -> datetime | None:
     return next(_times_after(parse_cron(text), after, zone), None)
 
 
 def _times_after(times: CronTimes, after: datetime, zone: tzinfo) -> Iterator[datetime]:
     """Yield the matching times after one, in order, for at most nine years."""
     start = after.astimezone(zone).date()
-    for offset in range(-1, _HORIZON_DAYS):
+    for offset in range(_HORIZON_DAYS):
         day = start + timedelta(days=offset)
         if not _is_on(times, day):
             continue
-        found = set()
-        for hour in times.hours:
-            for minute in times.minutes:
+        for hour in sorted(times.hours):
+            for minute in sorted(times.minutes):
                 local = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone)
                 exact = local.astimezone(timezone.utc)
                 # A time that daylight saving skips does not exist.
                 if exact > after and exact.astimezone(zone).replace(tzinfo=None) == local.replace(tzinfo=None):
-                    found.add(exact)
-        yield from sorted(found)
+                    yield exact
 
 
 def _is_on(times: CronTimes, day: date) -> bool:
