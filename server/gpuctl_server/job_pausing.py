@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
 
 from gpuctl.acts.pause_writes import PauseEffect
 from gpuctl.api.change_models import JobState
@@ -58,9 +60,9 @@ def suspend_each(
     """
     change.touched.begin()
     platform, keys, current = change.service.platform, [], list[Job]()
-    for identity in dict.fromkeys(job.identity for job in jobs):
-        scope = Scope(session, identity.namespace)
-        current += jobs_named(scope, [f"{identity.kind}/{identity.object_name}"], platform)
+    for namespace, identities in groupby(dict.fromkeys(job.identity for job in jobs), attrgetter("namespace")):
+        names = [f"{identity.kind}/{identity.object_name}" for identity in identities]
+        current += jobs_named(Scope(session, namespace), names, platform)
     for done in act(session, current, platform):
         keys.append(done.result.key)
         yield done

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -20,6 +21,8 @@ from gpuctl.reading.jobs.job_lookup import find_each, workload_of
 from gpuctl.reading.jobs.job_objects import Identity, Job, group_by_job, job_id, newest_generation
 from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.reading.jobs.status import Status
+from gpuctl.usecases.changes.pause_and_resume import PausedJob
+from gpuctl_server.job_pausing import suspend_each
 from gpuctl_server.mirror.job_board import Board, ListedJob
 
 DORA = 'User "dora" cannot list resource "secrets" in API group ""'
@@ -170,6 +173,35 @@ def test_jobs_of_many_names_are_listed_once() -> None:
     found = find_each(Scope(cast(Session, session), "n"), texts, keys)
     names = [job.identity.object_name for job in found]
     assert names == [f"train-{number}" for number in (*range(1, 40), 0, 1)] + ["sft-abcdef"]
+    assert session.number == len(WORKLOADS) + 1
+
+
+def test_service_lists_the_jobs_that_it_pauses_once() -> None:
+    keys = records(Settings())
+    mains = [
+        {
+            "kind": "Job",
+            "metadata": {
+                "name": f"train-{number}",
+                "namespace": "n",
+                "uid": str(number),
+                "labels": {"app": f"train-{number}", keys.job_type: "training"},
+            },
+        }
+        for number in range(40)
+    ]
+    session: Any = Lists(mains)
+    jobs, acted = group_by_job(mains, [], keys), list[str]()
+
+    def act(_: Session, found: Sequence[Job], settings: Settings) -> Iterator[PausedJob]:
+        acted.extend(job.identity.name for job in found)
+        return iter(())
+
+    change: Any = SimpleNamespace(
+        touched=SimpleNamespace(begin=lambda: None), service=SimpleNamespace(platform=Settings()), dry_run=True
+    )
+    assert list(suspend_each(change, session, [*jobs, jobs[0]], act)) == []
+    assert acted == [job.identity.name for job in jobs]
     assert session.number == len(WORKLOADS) + 1
 
 
