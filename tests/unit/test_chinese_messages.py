@@ -17,7 +17,9 @@ from gpuctl.acts.node_labels import NodeChangeFailure, NodeChangeReport, label_c
 from gpuctl.api.node_label_answers import LABELLED, BatchReport
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
 from gpuctl.apply.run.journal_entries import JournalEntry
-from gpuctl.apply.run.journal_secrets import read_journal, secrets_of
+from gpuctl.apply.run.journal_secrets import Journal, read_journal, secrets_of
+from gpuctl.apply.run.recovery_plan import RecoveryPlan
+from gpuctl.apply.run.unfinished_runs import UnfinishedRuns
 from gpuctl.apply.state.past_documents import read_history
 from gpuctl.apply.state.provenance import source_mismatch
 from gpuctl.capacity.admission.limit_ranges import limit_violations
@@ -308,6 +310,17 @@ MESSAGES: list[tuple[Any, str, str | None]] = [
         lambda: unknown_match("device.attributes['a'].b == 1"),
         'there is no "b"',
         '没有 "b"',
+    ),
+    (
+        lambda: UnfinishedRuns([], RecoveryPlan([Journal("1", "nlp"), Journal("2", "cv")])).advice,
+        (
+            "an earlier apply was interrupted, and may have left jobs deleted: `POST /recoveries?namespace=cv` and "
+            "`POST /recoveries?namespace=nlp` restores them"
+        ),
+        (
+            "先前的一次应用被中断，可能有任务被删除后没有重建：`POST /recoveries?namespace=cv`、"
+            "`POST /recoveries?namespace=nlp` 可恢复它们"
+        ),
     ),
 ]
 

@@ -347,11 +347,11 @@ def _check_effect(step: Step, returned: Object) -> None:
         holders = {one.manager for path in paths for one in holders_of(path, holdings)} - {MANAGER}
         raise ClusterError(
             say(
-                "{object} was written, and the API server returned it without the change of {paths}: {holders} sets "
-                "the old value",
+                "{object} was written, and the API server returned it without the change of {paths}: {holders:and} "
+                "sets the old value",
                 object=step.key,
                 paths=[*map(named, paths)],
-                holders=" and ".join(sorted(holders)) or "admission",
+                holders=sorted(holders) or ["admission"],
             )
         )
 

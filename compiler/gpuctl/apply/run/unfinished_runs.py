@@ -79,10 +79,9 @@ class UnfinishedRuns:
     def advice(self) -> str:
         """Return how to recover without the plan."""
         where = sorted({item.namespace for item in self.recovery_plan.journals})
-        commands = " and ".join(str(RecoverHint(namespace)) for namespace in where)
         return say(
-            "an earlier apply was interrupted, and may have left jobs deleted: {commands} restores them",
-            commands=commands,
+            "an earlier apply was interrupted, and may have left jobs deleted: {commands:and} restores them",
+            commands=[*map(RecoverHint, where)],
         )
 
     def add_recovery_to(self, session: Session, plan: Plan, keys: Records, unwanted: dict[Key, str]) -> None:
@@ -167,8 +166,8 @@ def recovery_of_job(
         entries = (entry for item in found.journals for entry in item.entries if entry.successor in found.created)
         where = {entry.key.namespace for entry in entries if means(entry)}
         if where:
-            commands = " and ".join(str(RecoverHint(name)) for name in sorted(where))
-            text = say("an interrupted apply had deleted it: {commands} creates it again", commands=commands)
+            commands = [*map(RecoverHint, sorted(where))]
+            text = say("an interrupted apply had deleted it: {commands:and} creates it again", commands=commands)
             return clauses(text, *found.runs_in_progress(where))
     return None
 
