@@ -221,6 +221,7 @@ class _Wait:
         self._settings = settings
         self._deadline = deadline
         self._timeout = timeout
+        self._to_explain = 0
 
     def outcomes(self, tell: Callable[[str], None]) -> Iterator[WaitResult]:
         reflector = Reflector(self._scope.session, self._watched())
@@ -278,7 +279,7 @@ class _Wait:
         """Yield the results of jobs that need no further waiting, and remove them."""
         late = self._deadline is not None and time.monotonic() > self._deadline
         # Of the jobs that have failed by now, only the first are explained.
-        self._explained = iter(range(MOST_ALONE))
+        self._to_explain = MOST_ALONE
         for identity, item in list(self._waiting.items()):
             outcome = self._gone(item) if item.job.workload is None else self._there(item, item.job.workload)
             if outcome is not None:
@@ -360,8 +361,10 @@ class _Wait:
             workload = item.job.runs[-1]
         ended = end_state(workload)
         if ended == "failed":
-            is_explained = next(self._explained, None) is not None
-            cause = cause_of(self._scope, item.job, self._keys, self._settings) if is_explained else ""
+            cause = ""
+            if self._to_explain:
+                self._to_explain -= 1
+                cause = cause_of(self._scope, item.job, self._keys, self._settings)
             text = say("{job} failed: {reason}", job=title, reason=cause or status.reason or status.word)
             return self._outcome(item, "failed", text, status, cause)
         if condition == "done" and workload["kind"] in SERVICES:
