@@ -1,8 +1,9 @@
-"""The query parameters that a path accepts: those of the OpenAPI document, and no others."""
+"""The query parameters that a path accepts: those of the OpenAPI document, and no others; names of namespaces."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 
+from gpuctl.api.auth_models import RightQuestion
+from gpuctl.api.wait_models import JobsWaitQuestion
 from gpuctl_server.app import ROUTERS
 from gpuctl_server.http_problems import invalid_query
+from gpuctl_server.request_bodies import validated
 from gpuctl_server.routes.unknown_parameters import EVERYWHERE, names_of
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "schemas" / "rest" / "openapi.json").read_text(encoding="utf-8"))
@@ -96,3 +100,25 @@ def test_illegal_namespace_is_rejected(text: str) -> None:
         assert set(found) == {f"the query parameter namespace is invalid: `{text}` is not a legal namespace name"}
     assert None not in found
     assert set(refusals_of_all("namespace", "team-a")) == {None}
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "field"),
+    [
+        (RightQuestion, lambda text: {"resource": "jobs", "action": "get", "namespace": text}, "namespace"),
+        (
+            JobsWaitQuestion,
+            lambda text: {"condition": "done", "jobs": [{"job": "train", "namespace": text}]},
+            "jobs.0.namespace",
+        ),
+    ],
+)
+def test_illegal_namespace_in_a_body_is_rejected(
+    model: type[BaseModel], body: Callable[[str], dict[str, Any]], field: str
+) -> None:
+    with pytest.raises(RequestValidationError) as caught:
+        validated(model, body("team-a/x"))
+    problem = invalid_query(caught.value)
+    said = f"the field {field} is invalid: `team-a/x` is not a legal namespace name"
+    assert (problem.status, problem.message) == (400, said)
+    validated(model, body("team-a"))

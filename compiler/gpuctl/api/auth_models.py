@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import BaseModel, ConfigDict, Field
+
+from gpuctl.api.base_models import LEGAL_NAMESPACE
 
 
 class RightQuestion(BaseModel):
@@ -15,8 +19,8 @@ class RightQuestion(BaseModel):
     pool: str | None = Field(
         None, max_length=253, description="Pool; null: not about one pool.", examples=["training-pool"]
     )
-    namespace: str | None = Field(
-        None, max_length=63, description="Namespace; null: not about one namespace.", examples=["team-a"]
+    namespace: Annotated[str, Field(max_length=63), LEGAL_NAMESPACE] | None = Field(
+        None, description="Namespace; null: not about one namespace.", examples=["team-a"]
     )
 
 

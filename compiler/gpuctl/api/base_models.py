@@ -6,10 +6,13 @@ from collections.abc import Collection, Iterable
 from fractions import Fraction
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from gpuctl.api.json_values import number
+from gpuctl.language.display_text import shorten
+from gpuctl.language.names import is_dns_label
+from gpuctl.language.sentences import say
 
 Amount = Annotated[
     Fraction,
@@ -21,6 +24,14 @@ Amount = Annotated[
 """An amount: exact in Python, a number in JSON."""
 
 
+def _legal_namespace(text: str) -> str:
+    if text and not is_dns_label(text):
+        raise ValueError(say("`{namespace}` is not a legal namespace name", namespace=shorten(text)))
+    return text
+
+
+LEGAL_NAMESPACE = AfterValidator(_legal_namespace)
+"""The value is a legal name of a namespace, or empty."""
 Model = TypeVar("Model", bound="ApiModel")
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gpuctl.api.base_models import ApiModel, Body
+from gpuctl.api.base_models import LEGAL_NAMESPACE, ApiModel, Body
 from gpuctl.reading.jobs.wait_until import LONGEST_WAIT, MOST_JOBS, WaitResult
 
 Condition = Literal["running", "ready", "done", "deleted", "started"]
@@ -21,7 +21,9 @@ class WaitedName(Body):
         description="Id of the job, its name, or the name of one of its pods.",
         examples=["qwen2-7b-sft"],
     )
-    namespace: str = Field("", max_length=63, description="Namespace of the job; required if the name is ambiguous.")
+    namespace: Annotated[str, Field(max_length=63), LEGAL_NAMESPACE] = Field(
+        "", description="Namespace of the job; required if the name is ambiguous."
+    )
     kind: str = Field(
         "", max_length=63, description="Kind of the job; required if jobs of several kinds have the name."
     )

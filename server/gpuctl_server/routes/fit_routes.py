@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query
 
+from gpuctl.api.base_models import LEGAL_NAMESPACE
 from gpuctl.api.change_models import FilesBody
 from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.api.fit_answers import FitAnswer, FitPage, fit_jobs
@@ -22,7 +23,6 @@ from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.query_parameters import (
     EMPTY_IS_NONE,
     LARGEST_PAGE,
-    LEGAL_NAMESPACE,
     KindFilter,
     ListAge,
     NamespaceOfDocuments,

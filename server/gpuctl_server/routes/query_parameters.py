@@ -9,10 +9,10 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Path, Query
 from pydantic import AfterValidator
 
+from gpuctl.api.base_models import LEGAL_NAMESPACE
 from gpuctl.apply.plan.plan_options import Strategy
 from gpuctl.kube.selector_parsing import LabelSelector
-from gpuctl.language.display_text import shorten, visible
-from gpuctl.language.names import is_dns_label
+from gpuctl.language.display_text import visible
 from gpuctl.language.sentences import say
 from gpuctl.language.spelling import did_you_mean
 from gpuctl_server.http_problems import Problem
@@ -23,19 +23,11 @@ LARGEST_PAGE = 1000
 Item = TypeVar("Item")
 
 
-def _legal_namespace(text: str) -> str:
-    if text and not is_dns_label(text):
-        raise ValueError(say("`{namespace}` is not a legal namespace name", namespace=shorten(text)))
-    return text
-
-
 def _legal_selector(text: str) -> str:
     LabelSelector(text)
     return text
 
 
-LEGAL_NAMESPACE = AfterValidator(_legal_namespace)
-"""The value is a legal name of a namespace, or empty."""
 LEGAL_SELECTOR = AfterValidator(_legal_selector)
 """The value is a label selector, as in ``kubectl -l``."""
 EMPTY_IS_NONE = AfterValidator(lambda text: text or None)
