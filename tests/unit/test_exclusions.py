@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from gpuctl.frontend.diagnostics import Severity
 from gpuctl.frontend.loading import load_found
 from gpuctl.frontend.source import Source, collect
 from gpuctl.language.exclusion_checks import place_of
@@ -29,6 +30,11 @@ OTHERWISE = {
     ("RouteSettings", "ingress", "secret"): "the secret needs `tls`",
 }
 """Pairs that the compiler alone rejects, because of a value or of a third field."""
+EMPTY_OTHERWISE = {
+    ("TrainingDocument", "sweep"): "a rule about the number of jobs",
+    ("Checkpoint", "command"): "a signal is enough",
+}
+"""Fields that the compiler alone rejects without entries."""
 
 
 def blocks(model: type[Block], path: tuple[Step, ...] = ()) -> Iterator[tuple[tuple[Step, ...], type[Block]]]:
@@ -86,9 +92,13 @@ def document(kind: str, path: tuple[Step, ...], block: dict[str, Any]) -> dict[s
 
 
 @cache
-def compiler_errors(text: str) -> set[tuple[str, str]]:
+def frontend_errors(text: str) -> set[tuple[str, str]]:
     loaded = load_found(collect([Source("a.yaml", text)]), versions=("1.36",), directory=Path("/"))
-    return {(item.code, item.message) for item in loaded.diagnostics if item.code in RULES}
+    return {(item.code, item.message) for item in loaded.diagnostics if item.severity is Severity.ERROR}
+
+
+def compiler_errors(text: str) -> set[tuple[str, str]]:
+    return {(code, message) for code, message in frontend_errors(text) if code in RULES}
 
 
 @cache
@@ -107,15 +117,21 @@ def inside(name: str, value: Any, model: type[Block]) -> dict[str, Any]:
     step, _, rest = name.partition(".")
     if not rest:
         return {step: value}
-    inner = form_of(model, step).block
-    assert inner is not None
-    return {step: {**needed(inner), **inside(rest, value, inner)}}
+    inner = inner_block(step, model)
+    below = {**needed(inner), **inside(rest, value, inner)}
+    return {step.removesuffix("[]"): [below] if step.endswith("[]") else below}
 
 
 def value_of(name: str, model: type[Block]) -> Any:
     step, _, rest = name.partition(".")
-    inner = form_of(model, step).block
-    return value_of(rest, inner) if rest and inner is not None else example_of(model, step)
+    return value_of(rest, inner_block(step, model)) if rest else example_of(model, step)
+
+
+def inner_block(step: str, model: type[Block]) -> type[Block]:
+    form: ValueForm | None = form_of(model, step.removesuffix("[]"))
+    block = (form.item if form and step.endswith("[]") else form or ValueForm()).block
+    assert block is not None
+    return block
 
 
 def merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
@@ -175,6 +191,24 @@ def test_both_reject_each_exclusion_and_accept_defaults(kind: str) -> None:
                     if value is not None:
                         found = rejecting(kind, path, own, inside(name, value, model))
                         assert found == expected, (path, exclusion.written, name, value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_reject_the_same_empty_values(kind: str) -> None:
+    differing = []
+    for path, model in blocks_of_their_own(kind):
+        for key, _ in keys_of(model):
+            form = form_of(model, key)
+            for empty in ([[]] if form.item else []) + ([{}] if form.value else []):
+                values: tuple[Any, ...] = (empty, example_of(model, key))
+                texts = [json.dumps(document(kind, path, {key: value})) for value in values]
+                compiler, filled = (frontend_errors(text) for text in texts)
+                schema, schema_filled = (schema_errors(text) for text in texts)
+                # Errors of the linker depend on the platform.
+                found = {message for code, message in compiler - filled if code < "GPU300"}
+                if bool(found) != bool(schema - schema_filled) and (model.__name__, key) not in EMPTY_OTHERWISE:
+                    differing.append((path, key, empty, found))
+    assert differing == []
 
 
 @pytest.mark.parametrize(

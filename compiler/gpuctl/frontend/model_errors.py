@@ -19,6 +19,13 @@ _MISSING_HINTS = {
     "environment": Template("add `environment:` with an `image:`"),
     "image": Template("add `image:`, the container image to run"),
 }
+_EMPTY_HINTS: dict[FieldPath, Template] = {
+    ("placement", "clusters"): Template("name a cluster, or remove `placement`"),
+    ("spot", "labels"): Template("name a label of these nodes, or remove `spot`"),
+    ("users",): Template("add a name with its limits"),
+    ("namespace",): Template("add a name with its limits"),
+}
+"""Field that must not be empty and cannot be left out -> the hint."""
 
 
 def report_model_errors(
@@ -62,7 +69,8 @@ def _report_other(findings: Findings, item: Mapping[str, Any], path: FieldPath) 
     field, context = format_path(path[-1:]), item.get("ctx", {})
     if item["type"] == "too_short":
         message = say("`{field}` must have at least {least:item}", field=field, least=context["min_length"])
-        findings.at_path("GPU202", message, path, say("add one, or remove the line"))
+        hint = say(_EMPTY_HINTS.get(path, Template("add one, or remove the line")))
+        findings.at_path("GPU202", message, path, hint)
     elif item["type"] == "too_long":
         most = context["max_length"]
         message = say("`{field}` has more than {most:item}", field=field, most=most)

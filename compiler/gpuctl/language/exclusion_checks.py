@@ -13,30 +13,40 @@ from gpuctl.language.value_forms import form_of
 
 
 class _Place(NamedTuple):
-    """A field below a block: its attributes, and its default."""
+    """A field below a block: its keys and attributes, and its default. ``item``: its place in each block of a list."""
 
+    keys: tuple[str, ...]
     attributes: tuple[str, ...]
     default: Any
+    item: _Place | None = None
 
-    def has_value(self, block: Any) -> bool:
-        """Return True if a block has another value than the default."""
+    def path_in(self, block: Any) -> tuple[str | int, ...] | None:
+        """Return the path of the field's first value that is not the default; None if a block has none."""
         for attribute in self.attributes:
             block = getattr(block, attribute, None)
-        return block is not None and block != self.default
+        if self.item is None:
+            return self.keys if block is not None and block != self.default else None
+        found = ((index, self.item.path_in(item)) for index, item in enumerate(block or ()))
+        return next(((*self.keys, index, *path) for index, path in found if path is not None), None)
 
 
 @cache
 def place_of(block: type[Block], name: str) -> _Place:
     """Return the place of a field, by its name below a block."""
-    attributes, inner, default = [], block, None
-    for step in name.split("."):
+    outer, _, in_item = name.partition("[].")
+    keys, attributes, inner, default, item = tuple(outer.split(".")), [], block, None, None
+    for key in keys:
         attribute, info = next(
-            (attribute, info) for attribute, info in inner.model_fields.items() if step == (info.alias or attribute)
+            (attribute, info) for attribute, info in inner.model_fields.items() if key == (info.alias or attribute)
         )
         attributes.append(attribute)
         default = None if info.is_required() else info.get_default(call_default_factory=True)
-        inner = form_of(inner, step).block or inner
-    return _Place(tuple(attributes), default)
+        form = form_of(inner, key)
+        inner = form.block or (form.item and form.item.block) or inner
+    if in_item:
+        item = place_of(inner, in_item)
+        default = item.default
+    return _Place(keys, tuple(attributes), default, item)
 
 
 @cache
@@ -52,10 +62,12 @@ def refuse_exclusions(block: Block, **words: object) -> None:
     """
     kind = type(block)
     for rule, place in _refused(kind):
-        if not place.has_value(block) or rule.value not in (None, getattr(block, rule.written, None)):
+        if place.path_in(block) is None or rule.value not in (None, getattr(block, rule.written, None)):
             continue
-        other = next((name for name in rule.others if place_of(kind, name).has_value(block)), None)
+        paths = ((name, place_of(kind, name).path_in(block)) for name in rule.others)
+        other, path = next(((name, path) for name, path in paths if path is not None), (None, ()))
         if other is not None and rule.message is not None:
             names = {"first": rule.written, "second": other, **words}
-            path = tuple((other if rule.at is None else rule.at).split(".")) if rule.at != "" else ()
+            if rule.at is not None:
+                path = tuple(filter(None, rule.at.split(".")))
             raise field_error("GPU213", say(rule.message, **names), say(rule.hint, **names), path)

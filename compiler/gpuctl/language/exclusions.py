@@ -13,10 +13,10 @@ REMOVE_IT = Template("remove it")
 class Exclusion(NamedTuple):
     """A field of a block, and the fields that are an error beside it. A field with its default counts as absent.
 
-    Names have dots for fields of inner blocks. ``message``: names the two as ``{first}`` and ``{second}``; None if a
-    check of the frontend reports them. ``at``: the field of the error, "" for the block; by default the second one.
-    ``value``: the only value of ``written`` that excludes the others. ``replaces``: a change of ``written`` removes the
-    others.
+    Names have dots for fields of inner blocks, and ``[]`` after a list of blocks. ``message``: names the two as
+    ``{first}`` and ``{second}``; None if a check of the frontend reports them. ``at``: the field of the error, "" for
+    the block; by default the second one. ``value``: the only value of ``written`` that excludes the others.
+    ``replaces``: a change of ``written`` removes the others.
     """
 
     written: str

@@ -31,7 +31,7 @@ from gpuctl.language.kinds import KINDS, WORKLOADS, model_of
 from gpuctl.language.reference import ITEM, USER_KEY, description_of, dotted_path, names_of
 from gpuctl.language.schema_rules import NEEDS, NUMERIC_KEY, TEMPLATE, TEXT_RULES
 from gpuctl.language.spelling import spelling_pattern
-from gpuctl.language.value_forms import SingleValue, ValueForm, form_of, keys_of, type_name
+from gpuctl.language.value_forms import SingleValue, Size, ValueForm, form_of, keys_of, type_name
 from gpuctl.language.workload import TEMPLATED_BLOCKS, UNTEMPLATED_FIELDS
 from gpuctl.language.yaml_notation import as_written, in_yaml
 
@@ -177,13 +177,15 @@ class _Builder:
             is_union = form.item is not None or form.block is not None
             parts.append(_single(form.single, templated=place.templated, is_union=is_union))
         if form.item is not None:
-            parts.append({"type": "array", "items": self._form(form.item, place.below(ITEM))})
+            items = self._form(form.item, place.below(ITEM))
+            parts.append({"type": "array", "items": items, **_limits(form.list_size, "Items")})
         if form.block is not None:
             parts.append(self._block(form.block, place))
         if form.partial is not None:
             parts.append(self._partial(form.partial, place.path[0]))
         if form.key is not None and form.value is not None:
-            parts.append(_mapping(form.key, self._form(form.value, place.below(USER_KEY))))
+            entries = _mapping(form.key, self._form(form.value, place.below(USER_KEY)))
+            parts.append({**entries, **_limits(form.mapping_size, "Properties")})
         if form.free:
             parts.append({"type": "object"})
         if len(parts) == 1:
@@ -256,6 +258,12 @@ def _mapping(key: SingleValue, value: Schema) -> Schema:
     return {"type": "object", "patternProperties": {pattern + NUMERIC_KEY: value}, "additionalProperties": False}
 
 
+def _limits(size: Size, entries: str) -> Schema:
+    """Return the rules for the number of ``Items`` or ``Properties``."""
+    limits = {f"min{entries}": size.minimum, f"max{entries}": size.maximum}
+    return {key: limit for key, limit in limits.items() if limit is not None}
+
+
 def _other_spellings(key: str) -> str:
     """Return a pattern for every spelling but the canonical one, whose errors would otherwise be shown twice."""
     return spelling_pattern(key).replace("^", f"^(?!{key}$)", 1)
@@ -297,11 +305,14 @@ def _none_written(model: type[Block], names: Iterable[str], value: str | None = 
     """Return a rule that holds if fields are absent or have their defaults, or if they have not this value."""
     rule: Schema = {}
     for name in names:
-        *outer, last = map(spelling_pattern, name.split("."))
+        *outer, last = name.split(".")
         place = rule.setdefault("patternProperties", {})
         for step in outer:
-            place = place.setdefault(step, {}).setdefault("patternProperties", {})
-        default = place_of(model, name).default
+            inner = place.setdefault(spelling_pattern(step.removesuffix(ITEM)), {})
+            place = (inner.setdefault("items", {}) if step.endswith(ITEM) else inner).setdefault(
+                "patternProperties", {}
+            )
+        last, default = spelling_pattern(last), place_of(model, name).default
         place[last] = {"not": {"const": value}} if value is not None else default is not None and {"const": default}
     return rule
 

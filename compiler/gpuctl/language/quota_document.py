@@ -1,6 +1,6 @@
 """``kind: quota``: the maximum requests of each user's namespace."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -65,6 +65,9 @@ class QuotaEntry(Block):
     )
 
 
+Entries = Annotated[dict[DnsLabel, QuotaEntry], Field(min_length=1)]
+
+
 class QuotaDocument(Block):
     """Quotas: become a Namespace, a ResourceQuota and a LimitRange for each user; with Kueue, a ClusterQueue and a
     LocalQueue.
@@ -79,14 +82,12 @@ class QuotaDocument(Block):
     version: Version = Field("v0.1", description="Version of the language.", examples=["v0.1"])
     quota: NamedBlock | None = Field(None, description="Name and description.")
     metadata: NamedBlock | None = Field(None, description="The same as `quota:`.")
-    users: dict[DnsLabel, QuotaEntry] | None = Field(
+    users: Entries | None = Field(
         None,
         description="User -> maximum requests; a user's name is the name of a namespace.",
         examples=[{"zhang-san": {"cpu": "64", "memory": "256Gi", "gpu": 8}}],
     )
-    namespace: dict[DnsLabel, QuotaEntry] | None = Field(
-        None, description="The same as `users:`.", examples=[{"team-nlp": {"gpu": 8}}]
-    )
+    namespace: Entries | None = Field(None, description="The same as `users:`.", examples=[{"team-nlp": {"gpu": 8}}])
     default: QuotaEntry | None = Field(None, description="Values of the fields that an entry leaves out.")
     placement: Placement | None = Field(
         None,
@@ -98,7 +99,7 @@ class QuotaDocument(Block):
     def _one_of_each(self) -> "QuotaDocument":
         refuse_exclusions(self, kind=self.kind)
         check_header("quota", self.quota, self.metadata)
-        if not self.users and not self.namespace:
+        if self.users is None and self.namespace is None:
             raise field_error(
                 "GPU201", say("the quota names no user"), say("add `users:` with a name and its limits"), ()
             )

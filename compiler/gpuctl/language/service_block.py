@@ -58,6 +58,7 @@ class ServiceBlock(Block):
 
     exclusions = (
         Exclusion("type", ("nodePort",), *_NO_NODE_PORT, value="ClusterIP"),
+        Exclusion("type", ("ports[].nodePort",), *_NO_NODE_PORT, value="ClusterIP", replaces=False),
         Exclusion("protocol", ("health_check", "liveness", "route"), *_OVER_HTTP, value="UDP"),
     )
 
@@ -137,10 +138,6 @@ class ServiceBlock(Block):
     @model_validator(mode="after")
     def _ports(self) -> "ServiceBlock":
         refuse_exclusions(self)
-        for index, extra in enumerate(self.ports):
-            if self.type == "ClusterIP" and extra.nodePort is not None:
-                message, hint = (say(text) for text in _NO_NODE_PORT)
-                raise field_error("GPU213", message, hint, ("ports", index, "nodePort"))
         names = {"main"}
         numbers = {(self.port, self.protocol)}
         node_ports = {self.nodePort: (self.port, self.protocol)}

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic.fields import FieldInfo
 
@@ -31,12 +31,23 @@ class SingleValue:
     maximum: int | None = None
 
 
+class Size(NamedTuple):
+    """The least and the greatest number of entries; None: no limit."""
+
+    minimum: int | None = None
+    maximum: int | None = None
+
+
+_ANY_SIZE = Size()
+
+
 @dataclass(frozen=True, slots=True)
 class ValueForm:
     """The values allowed at one place of a document. A union sets several of: single value, list, mapping.
 
     A mapping is a ``block`` with known keys, the ``partial`` document of a kind, a mapping from user-chosen ``key`` to
-    ``value``, or ``free``: a schema that gpuctl does not define.
+    ``value``, or ``free``: a schema that gpuctl does not define. ``list_size`` and ``mapping_size``: of a list, and of
+    a mapping with user-chosen keys.
     """
 
     single: SingleValue | None = None
@@ -46,6 +57,8 @@ class ValueForm:
     key: SingleValue | None = None
     value: ValueForm | None = None
     free: bool = False
+    list_size: Size = _ANY_SIZE
+    mapping_size: Size = _ANY_SIZE
 
 
 def keys_of(model: type[Block]) -> Iterator[tuple[str, FieldInfo]]:
@@ -79,9 +92,10 @@ def _form(annotation: Any, metadata: tuple[Any, ...]) -> ValueForm:
     if origin is Literal:
         return ValueForm(single=SingleValue(Scalar.TEXT, choices=tuple(str(choice) for choice in arguments)))
     if origin is list:
-        return ValueForm(item=_form(arguments[0], ()))
+        return ValueForm(item=_form(arguments[0], ()), list_size=_size(metadata))
     if origin is dict:
-        return ValueForm(key=_form(arguments[0], ()).single, value=_form(arguments[1], ()))
+        key, value = _form(arguments[0], ()).single, _form(arguments[1], ())
+        return ValueForm(key=key, value=value, mapping_size=_size(metadata))
     if isinstance(annotation, type) and issubclass(annotation, Block):
         return ValueForm(block=annotation)
     raise TypeError(f"no form for {annotation!r}")
@@ -106,6 +120,12 @@ def _single(metadata: tuple[Any, ...]) -> SingleValue:
     return SingleValue(scalar, tuple(item.func for item in checks), name, minimum=least, maximum=most)
 
 
+def _size(metadata: tuple[Any, ...]) -> Size:
+    least = [item.min_length for item in metadata if hasattr(item, "min_length")]
+    most = [item.max_length for item in metadata if hasattr(item, "max_length")]
+    return Size(max(least, default=None), min(most, default=None))
+
+
 def _merged(options: list[ValueForm]) -> ValueForm:
     """Return a union as one form: its options differ in the kind of their YAML node."""
     merged = options[0]
@@ -118,6 +138,8 @@ def _merged(options: list[ValueForm]) -> ValueForm:
             option.key or merged.key,
             option.value or merged.value,
             option.free or merged.free,
+            option.list_size if option.item else merged.list_size,
+            option.mapping_size if option.value else merged.mapping_size,
         )
     return merged
 
