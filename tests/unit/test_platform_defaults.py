@@ -130,6 +130,23 @@ def test_default_that_the_document_does_not_exclude_applies() -> None:
     assert (scaler["minReplicas"], metric["pods"]["target"]["averageValue"]) == (2, "7")
 
 
+@pytest.mark.parametrize(
+    ("kind", "defaults", "path"),
+    [
+        ("compute", "{job: {grace: 2m}, service: {timeout: 1m}}", "job.grace"),
+        ("inference", "{job: {grace: 2m}, service: {timeout: 1m}}", "job.grace"),
+        ("notebook", "{job: {on: {stop: [save]}}, service: {drain: 10s}}", "service.drain"),
+        ("training", "{resources: {gpu: 1, gpu-profile: 1g.10gb, gpu-share: 8Gi}}", "resources.gpu-profile"),
+    ],
+)
+def test_defaults_that_exclude_each_other_are_an_error_of_the_platform(kind: str, defaults: str, path: str) -> None:
+    found = compiled(defaults, "", kind)
+    errors = [item for item in found.diagnostics if item.severity is Severity.ERROR]
+    assert [(item.code, item.path) for item in errors] == [("GPU213", ("defaults", kind, *path.split(".")))]
+    assert errors[0].span is not None
+    assert errors[0].span.file == "platform.yaml"
+
+
 def test_fields_that_exclude_each_other_in_the_document_are_an_error() -> None:
     found = compiled(
         "{service: {drain: 10s}}", "job: {name: a, on: {stop: [save]}}\nservice: {port: 80, drain: 5s}", "compute"

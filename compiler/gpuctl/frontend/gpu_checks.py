@@ -66,11 +66,6 @@ def _gpu_profile(document: Document, model: Job, settings: Settings) -> Iterator
             say("`gpu-profile` divides a card, and the job asks for no card"),
             say("add `gpu: 1`, or remove `gpu-profile`"),
         )
-    elif resources.gpu_share is not None:
-        wrong = (
-            say("a MIG slice cannot be shared: `gpu-profile` and `gpu-share` both divide a card"),
-            say("keep one of them"),
-        )
     elif (resources.gpu_vendor or settings.default_vendor) != "nvidia":
         vendor = resources.gpu_vendor or settings.default_vendor
         wrong = (

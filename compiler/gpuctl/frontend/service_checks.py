@@ -31,11 +31,7 @@ def check_service(document: Document, model: Job, settings: Settings) -> Iterato
 
 
 def _grace(document: Document, model: Job) -> Iterator[Diagnostic]:
-    """Report two grace periods, and a hook that has no time."""
-    service = service_of(model)
-    if model.job.grace is not None and service is not None and service.timeout is not None:
-        message = say("`job.grace` and `service.timeout` both set the grace period of the pods")
-        yield document.diagnostic(ERROR, "GPU213", message, ("job", "grace"), say("keep one"), key=True)
+    """Report a hook that has no time."""
     if model.job.on is not None and model.job.on.stop and parse_duration(model.job.grace or "30s") == 0:
         message = say("`job.on.stop` cannot run: `job.grace` leaves no time for it")
         yield document.diagnostic(ERROR, "GPU213", message, ("job", "grace"), say("write a time such as `2m`"))
@@ -44,21 +40,13 @@ def _grace(document: Document, model: Job) -> Iterator[Diagnostic]:
 def _drain(document: Document, model: Job, service: ServiceBlock, settings: Settings) -> Iterator[Diagnostic]:
     if service.drain is None:
         return
-    path = ("service", "drain")
-    if model.job.on is not None and model.job.on.stop:
-        message = say("`service.drain` and `job.on.stop` are both the preStop hook of the container")
-        hint = say(
-            'keep one: the command can wait too, as in `["sh", "-c", "sleep {seconds}; ..."]`',
-            seconds=parse_duration(service.drain),
-        )
-        yield document.diagnostic(ERROR, "GPU213", message, path, hint, key=True)
     if not settings.serves_sleep_hooks:
         message = say(
             "`service.drain` needs Kubernetes 1.30 or newer; the platform's is {version}",
             version=settings.kubernetes_version,
         )
         hint = say("have the platform set `kubernetes.version` to the cluster's, if that is newer")
-        yield document.diagnostic(ERROR, "GPU443", message, path, hint, key=True)
+        yield document.diagnostic(ERROR, "GPU443", message, ("service", "drain"), hint, key=True)
 
 
 def _node_ports(document: Document, service: ServiceBlock, settings: Settings) -> Iterator[Diagnostic]:

@@ -2,10 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from gpuctl.language.autoscaling_block import Autoscaling
-from gpuctl.language.exclusion_checks import refuse_exclusions
 from gpuctl.language.exclusions import one_of
 from gpuctl.language.fields import Block, Boolean, Count, DnsLabel, NonEmpty, Partial
 from gpuctl.language.resources_block import InferenceResources
@@ -67,11 +66,6 @@ class InferenceDocument(Workload):
     )
     autoscaling: Autoscaling | None = Field(None, description="Number of pods, depending on load.")
     profiles: dict[DnsLabel, Annotated[dict[str, Any], Partial("inference")]] = PROFILES
-
-    @model_validator(mode="after")
-    def _share_on_one_card(self) -> "InferenceDocument":
-        refuse_exclusions(self)
-        return self
 
     @property
     def autoscaled(self) -> bool:

@@ -2,15 +2,17 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gpuctl.language.amount_fields import GpuMemory, Memory, PositiveQuantity, Share
+from gpuctl.language.exclusion_checks import refuse_exclusions
 from gpuctl.language.exclusions import one_of
 from gpuctl.language.fields import Block, Boolean, Count, DnsLabel, GpuProfile, LabelValue, Nodes, RequiredLabelValue
 from gpuctl.language.gpu_share_block import GpuShare
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.network_block import Network
 from gpuctl.language.node_range import NodeRange
+from gpuctl.language.sentences import Template
 from gpuctl.language.topology_block import Topology
 
 GpuType = LabelValue | Annotated[list[RequiredLabelValue], Field(min_length=1, max_length=10)]
@@ -20,7 +22,13 @@ GpuType = LabelValue | Annotated[list[RequiredLabelValue], Field(min_length=1, m
 class Resources(Block):
     """Resources of each pod. Requests equal limits, so that a job gets exactly what it requests."""
 
-    exclusions = one_of("gpu-profile", "gpu-share")
+    exclusions = one_of(
+        "gpu-profile",
+        "gpu-share",
+        message=Template("a MIG slice cannot be shared: `gpu-profile` and `gpu-share` both divide a card"),
+        hint=Template("keep one of them"),
+        at="gpu-profile",
+    )
 
     pool: DnsLabel = Field(
         DEFAULT_POOL,
@@ -97,6 +105,11 @@ class Resources(Block):
     network: Network = Field(
         default_factory=Network.model_construct, description="Network of each pod.", examples=[{"rdma": True}]
     )
+
+    @model_validator(mode="after")
+    def _one_division(self) -> "Resources":
+        refuse_exclusions(self)
+        return self
 
     @property
     def share_block(self) -> GpuShare | None:

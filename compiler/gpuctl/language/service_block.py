@@ -45,10 +45,19 @@ _NO_NODE_PORT = Template("a ClusterIP service has no nodePort"), Template("use `
 _OVER_HTTP = Template("`{second}` asks over HTTP, and the port is UDP"), Template("remove one")
 
 JOB_WITH_SERVICE = (
-    # Both are the preStop hook of the container.
-    *one_of("service.drain", "job.on.stop"),
-    # Both are the grace period of the pods.
-    *one_of("service.timeout", "job.grace"),
+    *one_of(
+        "service.drain",
+        "job.on.stop",
+        message=Template("`service.drain` and `job.on.stop` are both the preStop hook of the container"),
+        hint=Template('keep one: the command can wait too, as in `["sh", "-c", "sleep {seconds}; ..."]`'),
+        at="service.drain",
+    ),
+    *one_of(
+        "service.timeout",
+        "job.grace",
+        message=Template("`job.grace` and `service.timeout` both set the grace period of the pods"),
+        at="job.grace",
+    ),
 )
 """Exclusions of the documents with a service."""
 

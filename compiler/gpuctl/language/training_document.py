@@ -6,7 +6,6 @@ from pydantic import Field, model_validator
 
 from gpuctl.language.amount_fields import Duration, PositiveDuration
 from gpuctl.language.array_block import Array, ArraySize, Retries
-from gpuctl.language.exclusion_checks import refuse_exclusions
 from gpuctl.language.exclusions import Exclusion, one_of
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Cron, DnsLabel, JobName, Partial, Port, PositiveCount, empty_list
@@ -208,7 +207,6 @@ class TrainingDocument(Workload):
 
     @model_validator(mode="after")
     def _several_pods(self) -> "TrainingDocument":
-        refuse_exclusions(self)
         if self.resources.topology is not None and self.total_nodes == 1:
             message = say(
                 "`topology` places the pods of several nodes close to each other, and this training has one node"

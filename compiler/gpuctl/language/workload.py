@@ -8,6 +8,7 @@ from gpuctl.language.amount_fields import Duration
 from gpuctl.language.checkpoint_block import Checkpoint
 from gpuctl.language.code_block import Code
 from gpuctl.language.environment_block import Environment
+from gpuctl.language.exclusion_checks import refuse_exclusions
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import (
     Block,
@@ -28,6 +29,7 @@ from gpuctl.language.resources_block import Resources
 from gpuctl.language.security_block import Security
 from gpuctl.language.sentences import say
 from gpuctl.language.storage_block import Storage
+from gpuctl.objects.durations import parse_duration
 
 PriorityName = Literal["high", "medium", "low"]
 Version = Literal["v0.1"]
@@ -187,6 +189,12 @@ class Workload(Block):
         "platform's labels.",
         examples=[{"hostIPC": True, "containers": [{"name": "main", "securityContext": {"privileged": True}}]}],
     )
+
+    @model_validator(mode="after")
+    def _exclusive_fields(self) -> "Workload":
+        drain = getattr(getattr(self, "service", None), "drain", None)
+        refuse_exclusions(self, seconds=parse_duration(drain or "0s"))
+        return self
 
     @model_validator(mode="after")
     def _unique_containers(self) -> "Workload":
