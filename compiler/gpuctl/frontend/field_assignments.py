@@ -14,6 +14,8 @@ from gpuctl.language.sentences import say
 
 _STEP = r"\"[^\"\n]+\"|[^\s\".=\[\]:]+"
 _STEPS = rf"(?:{_STEP})(?:\[\d+\])*"
+_NO_YAML = re.compile(r"\s*[>|@`%*]")
+"""Matches a value whose first character begins no YAML value of one line, such as ``>=40Gi``: it is text."""
 _ASSIGNMENT = re.compile(rf"(?:(?P<job>[a-z0-9](?:[-a-z0-9]*[a-z0-9])?):)?(?P<path>{_STEPS}(?:\.{_STEPS})*)=")
 
 
@@ -56,6 +58,7 @@ def parse_assignments(option: str, texts: tuple[str, ...]) -> Assignments:
     """Parse the values of an option. Diagnostics name the option as the file, and the number of the value as the line.
 
     A value is YAML, so that it has the same type as in a file: ``8``, ``"8"``, ``[a, b]``, ``{secret: s, key: k}``.
+    One that no file could have without quotation marks, such as ``>=40Gi``, is text.
     """
     # A line break would change the numbers of the following lines.
     texts = tuple(" ".join(text.splitlines()) for text in texts)
@@ -84,15 +87,19 @@ def _parse(option: str, text: str, before: str, parsed: Assignments) -> str:
         return redact(text)
     chunk = Chunk(Source(option, before + text), 0, start + len(text), 0)
     values = Chunk(Source(option, before + " " * match.end() + text[match.end() :]), 0, chunk.end, 0)
+    end = chunk.end
     try:
-        roots = compose(values, parsed.diagnostics)
+        if _NO_YAML.match(text, match.end()):
+            first = start + match.end()
+            roots = [YamlNode(SCALAR, text[match.end() :].strip(), first, end)]
+        else:
+            roots = compose(values, parsed.diagnostics)
     except ReadError as error:
         place = error.diagnostic.span
         # The end of an unfinished value is on the line after it.
         inside = place is not None and place.line == line
         parsed.diagnostics.append(error.diagnostic if inside else error.diagnostic._replace(span=span))
         return redact(text)
-    end = chunk.end
     value = _placed(roots[0], chunk) if roots else OptionNode(SCALAR, "", end, end, True, chunk)
     path: list[str | int] = []
     keys = []
