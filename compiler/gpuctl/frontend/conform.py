@@ -28,7 +28,7 @@ from gpuctl.frontend.scalars import (
     explain,
     read_scalar,
 )
-from gpuctl.frontend.unknown_keys import joined_pair_hint, split_text_hint, unknown_key_hint
+from gpuctl.frontend.unknown_keys import MeantKey, joined_pair_hint, split_text_hint, unknown_key_hint
 from gpuctl.frontend.wrong_kinds import field_name, report_wrong_kind
 from gpuctl.frontend.yaml_tree import MAPPING, NULLS, SCALAR, SEQUENCE, YamlNode
 from gpuctl.language.display_text import shorten
@@ -201,19 +201,22 @@ class _Conformer:
 
     def _unknown(self, node: YamlNode, key: YamlNode, value: YamlNode, shape: ModelShape) -> None:
         path = tuple(self.path)
-        hint = None
+        hint: Sentence | None = None
+        # `{NAME: value}` in a list of variables: the name is written, in another form.
+        meant = "name" if path[-2:-1] == ("env",) else None
         if len(self.findings.diagnostics) < MAX_DIAGNOSTICS:
             # Further diagnostics are only counted, and a hint is by far the most expensive part.
-            known = unknown_key_hint(key, value, node, self.findings.root, path, shape, self.kind)
-            joined = joined_pair_hint(key, value, shape)
-            hint = joined or split_text_hint(self.findings.chunk.holding(key).text, node, key, value) or known
+            source = self.findings.chunk.holding(key).text
+            found = (
+                joined_pair_hint(key, value, shape)
+                or split_text_hint(source, node, key, value)
+                or unknown_key_hint(key, value, node, self.findings.root, path, shape, self.kind)
+            )
+            meant = found.name if isinstance(found, MeantKey) else meant
+            hint = suggest_name(found.name) if isinstance(found, MeantKey) else found
         self.findings.puzzling.add(path)
-        meant = next((name for name in shape.keys if hint == suggest_name(name)), None)
         if meant is not None:
             self.findings.misspelt.add((*path, meant))
-        elif path[-2:-1] == ("env",):
-            # `{NAME: value}` in a list: the variable is written, in another form.
-            self.findings.misspelt.add((*path, "name"))
         name = shorten(key.value)
         message = say("unknown field `{name}` in {block}", name=name, block=format_path(path))
         if not path:

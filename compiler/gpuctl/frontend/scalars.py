@@ -173,9 +173,14 @@ def as_mapping(text: str, path: FieldPath, shape: Shape | None) -> Sentence | No
     if path and _block(path) == "envFrom" and isinstance(path[-1], int) and text:
         return say("write `{{secret: {name}}}` or `{{configMap: {name}}}`", name=flow_text(text))
     written = mapping_of(text, path, shape)
-    if written is not None and written.startswith("{name: port-"):
+    if written is not None and _is_port(text, path):
         return say("write `{text}`, with a name of your choice", text=written)
     return say("write `{text}`", text=written) if written is not None else None
+
+
+def _is_port(text: str, path: FieldPath) -> bool:
+    """Return True for the number of a port in a list of ports, which lacks a name."""
+    return _block(path) == "ports" and isinstance(path[-1], int) and text.isascii() and text.isdigit()
 
 
 def mapping_of(text: str, path: FieldPath, shape: Shape | None) -> str | None:
@@ -191,7 +196,7 @@ def mapping_of(text: str, path: FieldPath, shape: Shape | None) -> str | None:
         return f"{{name: {variable[1]}, value: {value}}}" if in_list else f"{{{variable[1]}: {value}}}"
     if block == "env" and in_list:
         return f"{{name: {flow_text(text)}, value: VALUE}}"
-    if block == "ports" and in_list and text.isascii() and text.isdigit():
+    if _is_port(text, path):
         return f"{{name: port-{text}, port: {text}}}"
     if block == "workdirs" and in_list and text:
         source, target, mode = [*map(flow_text, text.split(":")), "", ""][:3]

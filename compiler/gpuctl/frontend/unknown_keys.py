@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from gpuctl.frontend.diagnostics import FieldPath, format_path
 from gpuctl.frontend.field_shapes import ModelShape, Shape, kind_shape
@@ -23,10 +24,16 @@ from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.names import is_env_name
 from gpuctl.language.sentences import Sentence, say
-from gpuctl.language.spelling import fold, nearest, suggest_name
+from gpuctl.language.spelling import fold, nearest
 
 _MISSPELT = 0.8
 """Similarity of a key that can only be a misspelt form of another."""
+
+
+class MeantKey(NamedTuple):
+    """The key of the block that an unknown one stands for."""
+
+    name: str
 
 
 def split_text_hint(source: str, node: YamlNode, key: YamlNode, value: YamlNode) -> Sentence | None:
@@ -66,11 +73,11 @@ def joined_text_hint(text: str, shape: Shape | None) -> Sentence | None:
 
 def unknown_key_hint(
     key: YamlNode, value: YamlNode, block: YamlNode, root: YamlNode, path: FieldPath, shape: ModelShape, kind: str
-) -> Sentence:
-    """Return the hint for a key that the block at ``path`` does not have.
+) -> Sentence | MeantKey:
+    """Return the key that was meant in place of one that the block at ``path`` does not have, or another hint.
 
-    It names a similar key, the block that has this key, the equivalent in another block or ``podPatch``, or all keys of
-    the block. It says if the field that it names is written already.
+    The hint names a similar key, the block that has this key, the equivalent in another block or ``podPatch``, or all
+    keys of the block. It says if the field that it names is written already.
 
     :param root: the document.
     """
@@ -99,7 +106,7 @@ def unknown_key_hint(
         if "stop" in beside:
             return say("remove it: Kubernetes runs `stop` before it ends a pod for any reason, preemption too")
         return say("did you mean `stop`? Kubernetes runs it before it ends a pod for any reason, preemption too")
-    hint = None
+    hint: Sentence | MeantKey | None = None
     close = nearest(text, shape.keys)
     if close is not None and (fold(close) not in beside or close == nearest(text, [close], _MISSPELT)):
         hint = _suggest(close, beside)
@@ -167,11 +174,11 @@ def _belongs(field: str, block: str, root: YamlNode, top: str) -> Sentence:
     return say("{place}, which has it already", place=belongs) if _is_written(root, block, field) else belongs
 
 
-def _suggest(name: str, beside: set[str]) -> Sentence:
-    """Return the hint that a key of the block was meant."""
+def _suggest(name: str, beside: set[str]) -> Sentence | MeantKey:
+    """Return a key of the block that was meant, or the hint that it is written already."""
     if fold(name) in beside:
         return say("`{name}` is written already: keep one", name=name)
-    return suggest_name(name)
+    return MeantKey(name)
 
 
 def _is_written(root: YamlNode, block: str, key: str) -> bool:
