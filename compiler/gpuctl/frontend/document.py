@@ -80,6 +80,11 @@ class Document:
         return membership.name if membership is not None else self.name
 
     @property
+    def nodes_field(self) -> str:
+        """The field with the number of nodes, as hints name it."""
+        return "resources.nodes"
+
+    @property
     def names_namespace(self) -> bool:
         """True if the document itself names its job's namespace."""
         return getattr(getattr(self.model, "job", None), "namespace", None) is not None
@@ -104,7 +109,7 @@ class Document:
         """Return a diagnostic at one of the document's fields."""
         place = self._written(path)
         span = locate(self.chunk, self._tree(), place, key=key)
-        return Diagnostic(severity, code, message, span, place, self._advice(hint), related)
+        return Diagnostic(severity, code, message, span, place, hint, related)
 
     def within(self, diagnostic: Diagnostic, part: str, earlier: int = 0) -> Diagnostic:
         """Return the diagnostic at the position of ``part`` in the field's text, if the source contains it literally.
@@ -146,10 +151,6 @@ class Document:
     def _written(self, path: FieldPath) -> FieldPath:
         """Return the path at which the source has a field of the model."""
         return path
-
-    def _advice(self, hint: Sentence | None) -> Sentence | None:
-        """Return a hint in the terms of the source."""
-        return hint
 
 
 def service_of(model: Model) -> ServiceBlock | None:

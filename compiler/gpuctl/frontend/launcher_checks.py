@@ -220,7 +220,8 @@ def _processes(document: Document, model: Job, program: Program) -> Iterator[Dia
             say("set `resources.nodes: {count}`, or write `$(NNODES)`", count=count)
             if model.kind == "inference"
             else say(
-                "set `resources.nodes: {count}`, or remove the option: NNODES and PET_NNODES are set already",
+                "set `{nodes}: {count}`, or remove the option: NNODES and PET_NNODES are set already",
+                nodes=document.nodes_field,
                 count=count,
             ),
         )

@@ -42,9 +42,9 @@ class RoleDocument(Document):
         place = self._places.get(path[:2], path[:2])
         return (*place, *path[2:])
 
-    def _advice(self, hint: Sentence | None) -> Sentence | None:
-        # In a role, the number of nodes is not among the resources.
-        return Sentence(hint.replace("`resources.nodes", "`nodes")) if hint else hint
+    @property
+    def nodes_field(self) -> str:
+        return "nodes"
 
 
 def _own_places(role: Role, at: FieldPath) -> dict[FieldPath, FieldPath]:
