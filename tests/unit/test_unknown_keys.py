@@ -10,6 +10,10 @@ import pytest
 import yaml
 
 import gpuctl
+from gpuctl.frontend.chinese_names import CHINESE_NAMES
+from gpuctl.language.kinds import KINDS
+from gpuctl.language.reference import entries
+from gpuctl.language.spelling import fold
 from support.cluster_tools import merged
 
 PLATFORM = (
@@ -39,7 +43,18 @@ OTHER_TOOLS = (
     *("world_size", "gpus", "accelerator", "mem", "cpus", "shm_size", "partition", "docker_image", "cmd", "env_vars"),
     *("retry", "restart", "qos", "tags", "cluster", "data", "disk", "pvc", "hparams", "secrets", "email", "elastic"),
     *("metadata", "containers", "privileged", "ipc", "node", "use_spot", "working_dir", "ports"),
-    *("repository", "run", "script", "entrypoint", "rdma", "infiniband", "datasets", "walltime", "time_limit"),
+    *(
+        "env_file",
+        "repository",
+        "run",
+        "script",
+        "entrypoint",
+        "rdma",
+        "infiniband",
+        "datasets",
+        "walltime",
+        "time_limit",
+    ),
 )
 POD_FIELDS: dict[str, Any] = {
     "activeDeadlineSeconds": 3600,
@@ -160,6 +175,50 @@ def test_the_top_of_defaults_is_not_that_of_the_platform(key: str, hint: str) ->
     document = {"kind": "platform", "version": "v0.1", "defaults": {"training": {"resources": {key: "x"}}}}
     (error,) = gpuctl.compile(gpuctl.Source("a.yaml", json.dumps(document))).diagnostics
     assert error.hint == hint
+
+
+@pytest.mark.parametrize("kind", ["training", "inference"])
+def test_steps_are_one_program(kind: str) -> None:
+    hint = hint_for(kind, "steps", [{"run": "python train.py"}], "")
+    found = re.match(r"write one program in `environment`, such as `(.+?)`", hint)
+    assert found, hint
+    document = {"kind": kind, **HEAD, "environment": {"image": "app:1", **yaml.safe_load(found[1])}}
+    assert errors(document) == []
+
+
+CHINESE = """\
+类型: training
+版本: v0.1
+任务: {名称: demo, 优先级: high}
+环境: {镜像: "app:1", 命令: [python], 环境变量: {A: b}}
+资源: {显卡: 1, 内存: 8Gi, 处理器: 8, 节点数: 2, 资源池: p}
+存储: {目录: [{路径: /data, 只读: true}]}
+"""
+
+
+def test_names_in_chinese_mean_the_fields() -> None:
+    """Each hint is applied until the document is valid."""
+    text = CHINESE
+    platform = gpuctl.Source("platform.yaml", PLATFORM)
+    for _ in range(20):
+        found = gpuctl.compile(gpuctl.Source("a.yaml", text), platform=platform).diagnostics
+        error = next((item for item in found if item.severity == "error"), None)
+        if error is None:
+            break
+        assert error.span is not None
+        meant = re.fullmatch(r"did you mean `([\w-]+)`\?", error.hint or "")
+        assert meant, error
+        lines = text.split("\n")
+        line = lines[error.span.line - 1]
+        start, end = error.span.column - 1, error.span.end_column - 1
+        lines[error.span.line - 1] = line[:start] + meant[1] + line[end:]
+        text = "\n".join(lines)
+    assert yaml.safe_load(text)["resources"] == {"gpu": 1, "memory": "8Gi", "cpu": 8, "nodes": 2, "pool": "p"}
+
+
+def test_each_chinese_name_stands_for_a_field() -> None:
+    fields = {fold(entry.key) for kind in KINDS for entry in entries(kind)}
+    assert {name for name in CHINESE_NAMES.values() if fold(name) not in fields} == set()
 
 
 MOUNT = {"path": "/etc/app", "configMap": "app"}

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterator
 from enum import Enum
 
+from gpuctl.frontend.chinese_names import CHINESE_NAMES
 from gpuctl.frontend.yaml_tree import YamlNode
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION
 from gpuctl.language.spelling import fold, nearest
@@ -65,7 +66,11 @@ def misspelt_kind(root: YamlNode) -> YamlNode | None:
     key: YamlNode
     for key, value in root.value:
         word = _folded(key.value).strip()
-        is_near = word == "kind" or _looks_like(word, "kind") or nearest(word, ("kind",), _NEAR) is not None
+        is_near = (
+            CHINESE_NAMES.get(word, word) == "kind"
+            or _looks_like(word, "kind")
+            or nearest(word, ("kind",), _NEAR) is not None
+        )
         if is_near and any(near_kind(text) for text in _texts(value)):
             return key
     return None

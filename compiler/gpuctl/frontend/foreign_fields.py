@@ -170,6 +170,14 @@ _BLOCKS = (
         "autoscale autoscaling scaling",
         Replacement("autoscaling: {enabled: true, maxReplicas: 4}", kinds=_INFERENCE),
     ),
+    (
+        "env_file env_files",
+        Replacement(
+            "envFrom: [{configMap: NAME}]",
+            "environment",
+            more=Template(" after `kubectl create configmap NAME --from-env-file=FILE`"),
+        ),
+    ),
     ("email mail mail_user mail_type", Replacement("notify: {failed: true}", "job", _TRAINING)),
     ("metadata", Replacement("job: {name: NAME}")),
     ("container containers", Replacement("environment: {image: IMAGE}")),
@@ -212,7 +220,7 @@ _NAMES = (
     ("docker_image container_image img", Replacement("image: IMAGE", "environment")),
     ("image_pull_secrets registry_auth", Replacement("imagePullSecret: NAME", "environment")),
     ("cmd commands script run entrypoint", Replacement('command: ["bash", "-c", "..."]', "environment")),
-    ("envs env_vars variables environment_variables env_file", Replacement("env: {NAME: VALUE}", "environment")),
+    ("envs env_vars variables environment_variables", Replacement("env: {NAME: VALUE}", "environment")),
     ("working_dir cwd", Replacement("workdir: /workspace", "environment")),
     (
         "retries retry max_retries restart restart_policy max_restarts backoff_limit",
@@ -326,6 +334,11 @@ INSTEAD_ANYWHERE = {
     **dict.fromkeys(("log", "logs", "stdout", "stderr"), _OUTPUT),
     **dict.fromkeys(("ascend", "npu", "npus", "huawei.com/ascend910"), _NPUS),
     "spec": Template("remove it: its fields belong at the top of the document"),
+    "steps": Template(
+        "write one program in `environment`, such as "
+        '`command: ["bash", "-c", "python prepare.py && python train.py"]`; '
+        "trainings can also wait for each other (`job.after`), and a number of steps is an argument of the program"
+    ),
     "accelerators": Template("write `gpu: 8` and `gpu-type: A100-80G` in `resources`"),
 }
 """Folded key -> what to write instead, in any block."""

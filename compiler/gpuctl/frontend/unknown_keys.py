@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from gpuctl.frontend.chinese_names import CHINESE_NAMES
 from gpuctl.frontend.diagnostics import FieldPath, format_path
 from gpuctl.frontend.field_shapes import ModelShape, Shape, kind_shape
 from gpuctl.frontend.foreign_fields import (
@@ -81,7 +82,7 @@ def unknown_key_hint(
 
     :param root: the document.
     """
-    text: str = key.value
+    text = CHINESE_NAMES.get(key.value, key.value)
     folded = fold(text)
     # Keys of a profile or an option are not beside those of the document that they are merged into.
     beside = {fold(other.value) for other, _ in block.value if _is_in(other, block) == _is_in(key, block)}
@@ -92,6 +93,8 @@ def unknown_key_hint(
         # A partial document of another kind.
         top = format_path(path[:2])
         root, kind, path = value_at(root, path[:2]) or root, str(path[1]), path[2:]
+    if text != key.value and folded in shape.fields:
+        return _suggest(shape.fields[folded][0], beside)
     place = ".".join(part for part in path if isinstance(part, str))
     if place == "job.sweep":
         return say("the parameters of a sweep belong in `sweep` at the top of the document")
