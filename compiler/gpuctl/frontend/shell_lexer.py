@@ -53,6 +53,8 @@ class ShellLexer:
         """Offset behind the last here-document that was read."""
         self.redirection_end = 0
         """Offset behind the last redirection that was read."""
+        self.texts: list[range] = []
+        """Places of words, of targets of redirections and of here-documents, in which each blank counts."""
 
     def tokens(self) -> Iterator[ShellToken]:
         text, blank = self.text, re.compile(r"(?:[ \t\r]|\\\n)*")
@@ -82,6 +84,7 @@ class ShellLexer:
                     self.documents_end = self.at
                 continue
             word = self._word(0)
+            self.texts.append(range(word.start, self.at))
             yield ShellToken(word.text, word)
 
     def _redirect(self, match: re.Match[str]) -> None:
@@ -94,12 +97,14 @@ class ShellLexer:
         if self.at == start:
             raise NotUnderstood
         self.redirection_end = self.at
+        self.texts.append(range(start, self.at))
         sign = match[0].lstrip("0123456789")
         if sign in ("<<", "<<-"):
             self.documents.append((target.text, sign == "<<-"))
 
     def _pass_documents(self, documents: list[tuple[str, bool]]) -> None:
         """Skip the lines of the here-documents that start here."""
+        start = self.at
         for end, strips_tabs in documents:
             while True:
                 if self.at >= len(self.text):
@@ -110,6 +115,7 @@ class ShellLexer:
                 self.at = stop + 1
                 if (line.lstrip("\t") if strips_tabs else line) == end:
                     break
+        self.texts.append(range(start, stop))
 
     def _word(self, depth: int) -> ShellWord:
         """Read a word up to the next blank or operator."""

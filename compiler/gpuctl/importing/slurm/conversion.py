@@ -185,7 +185,7 @@ def _other_program(batch: BatchFile, draft: Draft, ledger: LineLedger) -> None:
     """Set the command to the interpreter of a script that is not a shell's, with the script as its argument."""
     lines = range(batch.first_line, batch.first_line + batch.body.rstrip().count("\n") + 1)
     option = "-e" if re.match(_EVALUATES, batch.interpreter[0]) else "-c"
-    program = as_argument(batch.body, RESERVED_ENV)
+    program = as_argument(batch.body.rstrip("\n") + "\n", RESERVED_ENV)
     draft.set("environment.command", [*batch.interpreter, option, program], lines)
     for number, text in enumerate(batch.body.split("\n"), batch.first_line):
         for name in dict.fromkeys(re.findall(_VARIABLE, text)):

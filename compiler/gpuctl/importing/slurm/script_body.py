@@ -396,5 +396,5 @@ class ScriptBody:
         if self.body.facts.index_line is not None:
             script = f"{self.body.facts.index_line}\n{script}"
         variables = RESERVED_ENV | frozenset(self.body.draft.get("environment.env") or ())
-        command = [*self.body.facts.interpreter, "-c", as_argument(script, variables)]
+        command = [*self.body.facts.interpreter, "-c", as_argument(tidy_script(script), variables)]
         self.body.draft.set(COMMAND, command, self.body.lines(self.kept[0].start, self.kept[-1].end))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from textwrap import dedent
 from typing import NamedTuple
 
+from gpuctl.frontend.shell_lexer import NotUnderstood, ShellLexer
 from gpuctl.importing.slurm.text_places import LineBreaks
 
 
@@ -117,20 +118,31 @@ class ScriptEdits:
 
 
 def tidy_script(script: str) -> str:
-    """Return a script without blanks at the end of lines, and without the indentation of all lines."""
-    script = "\n".join(line.rstrip() for line in script.split("\n")).strip("\n") + "\n"
-    if "<<" in script or any(line.count(mark) % 2 for line in script.split("\n") for mark in "\"'"):
-        # The blanks may be part of a text.
+    """Return a script of a shell without the indentation of all lines, blanks at their ends, and runs of empty lines.
+
+    Words and here-documents keep each blank.
+    """
+    lexer = ShellLexer(script)
+    try:
+        list(lexer.tokens())
+    except NotUnderstood:
         return script
+    edits = ScriptEdits(script)
+    kept: list[str] = []
+    for part in lexer.texts:
+        edits.replace(part.start, part.stop, f"\0{len(kept)}\0")
+        kept.append(script[part.start : part.stop])
+    script = re.sub(r"(?m)[ \t]+$", "", edits.result())
     # A literal block of YAML cannot begin a line with a tab.
-    return dedent(re.sub(r"(?m)^\t+", lambda match: "    " * len(match[0]), script))
+    script = re.sub(r"(?m)^\t+", lambda match: "    " * len(match[0]), script)
+    script = dedent(re.sub(r"\n{3,}", "\n\n", script).strip("\n")) + "\n"
+    return re.sub(r"\0(\d+)\0", lambda match: kept[int(match[1])], script)
 
 
 def as_argument(script: str, variables: frozenset[str]) -> str:
-    """Return a script as the argument of a shell in a container, where Kubernetes replaces parts.
+    """Return a script as the argument of a program in a container, where Kubernetes replaces parts.
 
     :param variables: those of the container.
     """
-    script = re.sub(r"\n{3,}", "\n\n", tidy_script(script))
     script = script.replace("$$", "$$$$")
     return re.sub(r"\$\(([A-Za-z_]\w*)\)", lambda m: f"${m[0]}" if m[1] in variables else m[0], script)
