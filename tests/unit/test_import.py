@@ -248,6 +248,8 @@ def _script(program: str) -> str:
 REFUSED = {
     "missing value": ("a.sh", SCRIPT, "error: a.sh:1: no line names a container image: add `--image REF`\n"),
     "NUL": ("a.sh", SCRIPT + "echo a\0b\n", "error: a.sh:5:7: the line has a NUL character"),
+    "NUL of YAML": ("a.yml", 'name: a\nrun: "a # \\05\\0"\n', "error: a.yml:2:5: the line has a NUL character"),
+    "NUL of Arena": ("a.sh", "arena submit pytorch 'a\0'\n", "error: a.sh:1:24: the line has a NUL character"),
     "name without letters": (
         "a.yml",
         "type: task\nname: 3\ncommands: [python a.py]\n",

@@ -27,7 +27,7 @@ from gpuctl.importing.environment_variables import take_variable
 from gpuctl.importing.field_values import number_or_text, short_duration, whole_number
 from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_result import Imported
-from gpuctl.importing.import_values import Given, Missing, Unreadable
+from gpuctl.importing.import_values import Given, Missing, Unreadable, check_script
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.body_syntax import BodyCommand, statements_of
 from gpuctl.importing.slurm.shell_values import Value, constant_of, words_of
@@ -35,7 +35,6 @@ from gpuctl.importing.slurm.text_places import LineBreaks
 from gpuctl.language.settings import DEFAULT_PRIORITIES
 
 TOOL = "Arena"
-_LONGEST = 64 * 1024
 _ABOUT_SERVICES = frozenset(
     ["attach", "delete", "get", "list", "logs", "traffic-router-split", "traffic-split", "update", "--help", "-h"]
 )
@@ -59,8 +58,7 @@ def import_arena_commands(source: Source, given: Given) -> Imported:
     :raises Unreadable: the script is not valid, or has no such command.
     """
     text = source.text.replace("\r\n", "\n")
-    if len(text) > _LONGEST:
-        raise Unreadable(1, f"the file has more than {_LONGEST // 1024} KiB", "split it, and import each part")
+    check_script(text, "split it, and import each part")
     try:
         statements = statements_of(text)
     except NotUnderstood:

@@ -16,6 +16,7 @@ REASONS = {
     "--memory": "no line says how much memory the job needs on each node",
 }
 """Option -> why its value is missing, where no line calls for it."""
+_LONGEST_SCRIPT = 64 * 1024
 _QUESTIONS = {
     "--name": "Name of the job",
     "--image": "Image",
@@ -114,6 +115,21 @@ class Unreadable(Exception):
     def at(self, line: int) -> Unreadable:
         """Return the same reason at another line."""
         return Unreadable(line, self.problem.message, self.problem.hint, self.problem.column)
+
+
+def check_script(text: str, hint: str, what: str = "file", first_line: int = 1) -> None:
+    """Check that a script can be the argument of a process.
+
+    :param hint: what to do with a very long one.
+    :raises Unreadable: it is very long, or has a NUL character.
+    """
+    if len(text) > _LONGEST_SCRIPT:
+        raise Unreadable(first_line, f"the {what} has more than {_LONGEST_SCRIPT // 1024} KiB", hint)
+    before, nul, _ = text.partition("\0")
+    if nul:
+        message = "the line has a NUL character, which no process can receive"
+        column = len(before.rpartition("\n")[2]) + 1
+        raise Unreadable(first_line + before.count("\n"), message, "remove it", column)
 
 
 def completed(given: Given, missing: Missing, answer: str) -> Given:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from gpuctl.frontend.shell import read_command
 from gpuctl.importing.draft import COMMAND, Draft
-from gpuctl.importing.import_values import Unreadable
+from gpuctl.importing.import_values import check_script
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.body_facts import BodyFacts
 from gpuctl.importing.slurm.script_body import ScriptBody
@@ -16,8 +16,6 @@ from gpuctl.importing.slurm.script_edits import VariableChange
 from gpuctl.importing.slurm.slurm_variables import Replaced
 from gpuctl.importing.slurm.srun_options import SrunOptions
 from gpuctl.importing.slurm.text_places import LineBreaks, reference
-
-_LONGEST = 64 * 1024
 
 
 def with_constants(
@@ -59,10 +57,7 @@ def convert_node_script(
     :param shell: the shell that the tool runs the script with.
     :param known: further variables that the container has.
     """
-    if len(text) > _LONGEST:
-        raise Unreadable(
-            first_line, f"the script has more than {_LONGEST // 1024} KiB", "put it into a file of the image"
-        )
+    check_script(text, "put it into a file of the image", "script", first_line)
     changes: list[VariableChange] = []
     written = written or text
     for pattern, new in variables.items():

@@ -11,7 +11,7 @@ from gpuctl.frontend.source import STDIN, Source
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.field_values import gpus_of
 from gpuctl.importing.import_result import Imported
-from gpuctl.importing.import_values import Given, Missing, Unreadable
+from gpuctl.importing.import_values import Given, Missing, Unreadable, check_script
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.allocation import Allocation
 from gpuctl.importing.slurm.batch_file import BatchFile, read_batch_file
@@ -38,7 +38,6 @@ from gpuctl.importing.slurm.srun_options import SrunOptions
 from gpuctl.language.names import longest_job_name, nearest_dns_label, shortened
 
 TOOL = "Slurm"
-_LONGEST = 64 * 1024
 _EVALUATES = r"(?:perl|ruby|Rscript|julia|node|nodejs|lua)[\d.]*\Z"
 """Interpreters whose option for a program is ``-e``; others have ``-c``."""
 _SEVERAL_TASKS = r"\bsrun\b(?:[^\n\\]|\\\n){0,400}?--n?tasks-per-node[= ](?:[2-9]|[1-9]\d|\$)"
@@ -54,12 +53,7 @@ def import_batch_script(source: Source, given: Given) -> Imported:
     :raises Unreadable: the script cannot be imported.
     """
     text = source.text.replace("\r\n", "\n")
-    if len(text) > _LONGEST:
-        raise Unreadable(1, f"the file has more than {_LONGEST // 1024} KiB", "name a batch script")
-    if "\0" in text:
-        before = text[: text.index("\0")].split("\n")
-        message = "the line has a NUL character, which no process can receive"
-        raise Unreadable(len(before), message, "remove it", len(before[-1]) + 1)
+    check_script(text, "name a batch script")
     ledger = LineLedger()
     batch = read_batch_file(text, ledger)
     draft = Draft("training", source.name, TOOL, given.settings)
