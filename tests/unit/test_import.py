@@ -57,6 +57,8 @@ def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
         ("UNLIMITED", ""),
         ("99999-0", ""),
         ("1:2:3:4", None),
+        ("９０", None),
+        ("1" * 5000, None),
         ("soon", None),
         ("-5", None),
     ],
@@ -67,7 +69,16 @@ def test_times_of_slurm_are_durations(text: str, duration: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("text", "quantity"),
-    [("512G", "512Gi"), ("64000", "64000Mi"), ("100M", "100Mi"), ("1T", "1Ti"), ("9kb", "9Ki"), ("0", ""), ("x", None)],
+    [
+        ("512G", "512Gi"),
+        ("64000", "64000Mi"),
+        ("100M", "100Mi"),
+        ("1T", "1Ti"),
+        ("9kb", "9Ki"),
+        ("0", ""),
+        ("x", None),
+        ("５G", None),
+    ],
 )
 def test_memory_of_slurm_is_binary(text: str, quantity: str | None) -> None:
     assert memory_of(text) == quantity
@@ -85,7 +96,7 @@ def test_gpus_have_a_number_and_a_type(text: str, number: int, kind: str | None)
     assert gpus_of(text) == (number, kind)
 
 
-@pytest.mark.parametrize("text", ["", "4x", "a:b", ":4", "h100:4:5"])
+@pytest.mark.parametrize("text", ["", "4x", "a:b", ":4", "h100:4:5", "４", "1" * 5000])
 def test_other_texts_are_not_gpus(text: str) -> None:
     assert gpus_of(text) is None
 
@@ -112,7 +123,7 @@ def test_arrays_are_ranges_and_lists() -> None:
     assert (found.indices, found.parallelism, found.step) == ([1, 3, 4, 5, 10, 15, 20], 2, None)
 
 
-@pytest.mark.parametrize("text", ["", "a", "5-1", "0-9:0", "0-999999999", "1--2", "1,", "-"])
+@pytest.mark.parametrize("text", ["", "a", "5-1", "0-9:0", "0-999999999", "1--2", "1,", "-", "٣", "1%1" + "1" * 5000])
 def test_other_texts_are_not_arrays(text: str) -> None:
     assert array_of(text) is None
 
@@ -239,6 +250,14 @@ def test_variables_in_variables_do_not_make_gigabytes(imported: Import) -> None:
     found = imported(SCRIPT.replace("python a.py\n", f"{doubled}python a.py {'$A10' * 2000}\n"), *IMAGE)
     assert found.code == 0
     assert len(found.out) < 20_000
+
+
+def test_digits_of_other_alphabets_are_not_numbers(imported: Import) -> None:
+    found = imported("type: task\nname: a\nnodes: ２\nresources: {gpu: ４}\n", *IMAGE, name="a.yml")
+    assert "add `--nodes N`" in found.err
+    assert "add `--gpus-per-node N`" in found.err
+    found = imported(SCRIPT.replace("--mem=4G", "--mem=4G -c ２"), *IMAGE)
+    assert "dropped: a.sh:3: `-c ２`: `２` is not a whole number\n" in found.err
 
 
 def _script(program: str) -> str:

@@ -24,7 +24,7 @@ from gpuctl.importing.card_resources import card_kinds, set_card_kind
 from gpuctl.importing.carried_fields import PATCHED, SET_BY_GPUCTL
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
-from gpuctl.importing.field_values import number_or_text, short_duration, whole_number
+from gpuctl.importing.field_values import MOST_DIGITS, number_or_text, short_duration
 from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing, Unreadable, check_script
@@ -33,6 +33,7 @@ from gpuctl.importing.slurm.body_syntax import BodyCommand, statements_of
 from gpuctl.importing.slurm.shell_values import Value, constant_of, words_of
 from gpuctl.importing.slurm.text_places import LineBreaks
 from gpuctl.language.settings import DEFAULT_PRIORITIES
+from gpuctl.objects.quantities import whole_number
 
 TOOL = "Arena"
 _ABOUT_SERVICES = frozenset(
@@ -337,7 +338,7 @@ class _ArenaJob:
         return self._append(flag, "storage.workdirs", {"path": path, "emptyDir": {}})
 
     def _deadline(self, flag: ArenaFlag) -> bool:
-        seconds = whole_number(flag.value)
+        seconds = whole_number(flag.value, MOST_DIGITS)
         return self._set(flag, "job.max_runtime", short_duration(seconds) if seconds else flag.value)
 
     def _priority(self, flag: ArenaFlag) -> bool:

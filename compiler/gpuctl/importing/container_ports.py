@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gpuctl.importing.field_values import whole_number
+from gpuctl.importing.field_values import MOST_DIGITS
 from gpuctl.importing.source_tree import Path, SourceTree
+from gpuctl.objects.quantities import whole_number
 
 
 class ContainerPort(NamedTuple):
@@ -32,10 +33,8 @@ def container_ports(tree: SourceTree, container: Path) -> list[ContainerPort]:
 
 def port_number(text: str | None, ports: Sequence[ContainerPort]) -> int | None:
     """Return the number of a port that is named by its number or by its name; None if it is not known."""
-    number = whole_number(text)
-    if number is not None or text is None:
-        return number
-    return next((port.number for port in ports if port.name == text), None)
+    named = (port.number for port in ports if port.name == text)
+    return None if text is None else next(named, whole_number(text, MOST_DIGITS))
 
 
 def with_port_numbers(action: Any, ports: Sequence[ContainerPort]) -> Any:

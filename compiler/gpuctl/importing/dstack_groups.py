@@ -10,15 +10,15 @@ from gpuctl.frontend.yaml_tree import MAPPING, RawDocument
 from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.draft import COMMAND, Draft
 from gpuctl.importing.dstack_nodes import NOTES, VARIABLES, take_commands, take_resources
-from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.import_values import Given
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.task_fields import TaskFields
 from gpuctl.language.names import nearest_dns_label
 from gpuctl.language.role_block import LONGEST_ROLE_NAME
 from gpuctl.language.settings import Settings
+from gpuctl.objects.quantities import whole_number
 
-_ADDRESS = r"\$\{\{[ \t]*groups\[(\d+)\]\.nodes\[(\d+)\]\.IP_ADDRESS[ \t]*\}\}"
+_ADDRESS = r"\$\{\{[ \t]*groups\[([0-9]{1,4})\]\.nodes\[([0-9]{1,4})\]\.IP_ADDRESS[ \t]*\}\}"
 _RANK = r"\bDSTACK_NODE_RANK\b"
 _MASTER = r"\bDSTACK_MASTER_NODE_IP\b"
 _FIELDS = {

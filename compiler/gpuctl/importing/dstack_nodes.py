@@ -35,7 +35,7 @@ _GPU: Path = ("resources", "gpu")
 _RANGE = "the number of GPUs is fixed: the smallest of the range"
 _ANY = "dstack takes any of these types; the document prefers the first one"
 _NAMES = r"[A-Za-z][\w-]*(?:,[A-Za-z][\w-]*)*\Z"
-_COUNT = r"(\d+)(\.\.\d*)?\Z"
+_COUNT = r"(?a)(\d{1,9})(\.\.\d*)?\Z"
 _MEMORY = r"(?i)(?=.*B)(?:\d+(?:\.\d+)?[KMGT]B)?(?:\.\.)?(?:\d+(?:\.\d+)?[KMGT]B)?\Z"
 _VENDORS = frozenset({"nvidia", "amd"})
 _OTHER_VENDORS = frozenset({"google", "tpu", "intel", "tenstorrent", "tt"})

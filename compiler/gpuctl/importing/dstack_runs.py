@@ -12,12 +12,12 @@ from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.draft import COMMAND, Draft
 from gpuctl.importing.dstack_groups import take_groups
 from gpuctl.importing.dstack_nodes import NOTES, shell_of, take_commands, take_resources
-from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.source_tree import SourceTree, read_documents
 from gpuctl.importing.task_fields import AS_PROBES, TaskFields
+from gpuctl.objects.quantities import whole_number
 
 TOOL = "dstack"
 KINDS = {"task": "training", "service": "inference", "dev-environment": "notebook"}

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from gpuctl.frontend.platform_restrictions import NO_DEVICES, RESERVED_ENV, VISIBLE_DEVICES
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.line_ledger import Lines
 from gpuctl.importing.source_tree import Path, SourceTree
 from gpuctl.language.names import is_pod_field
+from gpuctl.objects.quantities import whole_number
 
 _PORT = "MASTER_PORT"
 CARDS = "the device plugin sets it, for the cards of `resources.gpu`: this value is not used"

@@ -6,8 +6,11 @@ import re
 from typing import NamedTuple
 
 from gpuctl.objects.durations import HOUR, format_duration
+from gpuctl.objects.quantities import whole_number
 
-_MIG = r"(?:\A|[_.-])(\d{1,2}g\.\d{1,3}gb(?:\+me)?)\Z"
+MOST_DIGITS = 9
+"""Maximum length of whole numbers, which have 32 bits in most fields."""
+_MIG = r"(?a)(?:\A|[_.-])(\d{1,2}g\.\d{1,3}gb(?:\+me)?)\Z"
 
 
 class Gpus(NamedTuple):
@@ -28,14 +31,9 @@ class Gpus(NamedTuple):
         return re.sub(_MIG, "", self.type or "") or None
 
 
-def whole_number(text: str | None) -> int | None:
-    """Return a whole number; None if the text is not one."""
-    return int(text) if text is not None and re.match(r"\d{1,9}\Z", text) else None
-
-
 def number_or_text(text: str) -> int | str:
     """Return an amount as documents have it: whole numbers are numbers."""
-    number = whole_number(text)
+    number = whole_number(text, MOST_DIGITS)
     return text if number is None else number
 
 
@@ -50,7 +48,7 @@ def short_duration(seconds: int) -> str:
 
 def gpus_of(text: str) -> Gpus | None:
     """Return a number such as ``4``, ``h100:4``, ``1g.10gb:1`` or ``h100``; None if it is not one."""
-    match = re.match(r"(?:([A-Za-z][\w.+-]*|\d{1,2}g\.\d{1,3}gb(?:\+me)?)(?::|\Z))?(\d+)?(?:\(.*\))?\Z", text)
+    match = re.match(r"(?:([A-Za-z][\w.+-]*|\d{1,2}g\.\d{1,3}gb(?:\+me)?)(?::|\Z))?([0-9]{1,9})?(?:\(.*\))?\Z", text)
     if match is None or not (match[1] or match[2]):
         return None
     return Gpus(int(match[2] or 1), match[1])

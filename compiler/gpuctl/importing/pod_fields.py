@@ -12,7 +12,7 @@ from gpuctl.importing.carried_fields import PATCHED, SET_BY_GPUCTL, PodPatch
 from gpuctl.importing.container_ports import container_ports, with_port_numbers
 from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.environment_variables import is_set_by_gpuctl, refers_to, source_of_variable, take_variable
-from gpuctl.importing.field_values import number_or_text, short_duration, whole_number
+from gpuctl.importing.field_values import number_or_text, short_duration
 from gpuctl.importing.further_containers import HELPER_CALLED_MAIN, take_further_containers
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.label_selectors import selected_labels
@@ -243,7 +243,7 @@ class PodFields:
         tree, given = self.tree, self.given.gpus_per_node
         for path, _, name in self._amounts(self.resources):
             text = tree.text(path)
-            if name not in self.cards or whole_number(text) is not None:
+            if name not in self.cards or tree.number(path) is not None:
                 continue
             if given is not None:
                 tree.mapped(path, "resources.gpu")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpuctl.importing.converted_tree import ConvertedTree
-from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.source_tree import Path
+from gpuctl.objects.quantities import whole_number
 
 _FIELD = "autoscaling"
 _NOTES = {
@@ -19,17 +19,15 @@ _WRITE = "write `autoscaling`: it has one measure of load"
 def take_autoscaler(tree: ConvertedTree) -> None:
     """Add the autoscaling of a service, if the autoscaler has one measure of load."""
     draft = tree.draft
-    least, most = (tree.text(("spec", name)) for name in ("minReplicas", "maxReplicas"))
     found = _metric(tree)
-    if whole_number(most) is None or found is None:
+    if tree.number(("spec", "maxReplicas")) is None or found is None:
         tree.dropped((), _WRITE)
         return
     path, fields = found
     draft.set("autoscaling.enabled", True, tree.line(("kind",)))
-    for name, value in (("minReplicas", least), ("maxReplicas", most)):
-        line = None if value is None else tree.line(("spec", name))
-        draft.set(f"autoscaling.{name}", whole_number(value or "1"), line)
-        tree.mapped(("spec", name), f"autoscaling.{name}")
+    draft.set("autoscaling.minReplicas", 1)
+    for name in ("minReplicas", "maxReplicas"):
+        tree.set_number(("spec", name), f"autoscaling.{name}")
     for name, value in fields.items():
         draft.set(f"autoscaling.{name}", value, tree.line(path))
     tree.mapped(path, "autoscaling.metric")

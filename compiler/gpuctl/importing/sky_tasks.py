@@ -8,7 +8,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.frontend.yaml_tree import MAPPING, SEQUENCE, RawDocument
 from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.draft import COMMAND, Draft
-from gpuctl.importing.field_values import gpus_of, whole_number
+from gpuctl.importing.field_values import MOST_DIGITS, gpus_of
 from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.line_ledger import LineLedger
@@ -17,6 +17,7 @@ from gpuctl.importing.node_script import convert_node_script, with_constants
 from gpuctl.importing.pod_fields import PodFields
 from gpuctl.importing.source_tree import Path, SourceTree, read_documents
 from gpuctl.importing.task_fields import AS_PROBES, TaskFields, is_no_gpu
+from gpuctl.objects.quantities import whole_number
 
 TOOL = "SkyPilot"
 _IPS = r"[ \t]*echo[ \t]+(?:-e[ \t]+)?\"?\$\{?SKYPILOT_NODE_IPS\}?\"?[ \t]*\|[ \t]*"
@@ -277,7 +278,7 @@ def _service(tree: ConvertedTree) -> None:
     is_plain = not {"post_data", "headers"} & set(tree.keys(probe))
     if value is not None and is_plain:
         tree.set(path, "service.health_check", value, AS_PROBES)
-    seconds = whole_number(re.sub(r"s\Z", "", tree.text((*probe, "initial_delay_seconds")) or ""))
+    seconds = whole_number(re.sub(r"s\Z", "", tree.text((*probe, "initial_delay_seconds")) or ""), MOST_DIGITS)
     if seconds and is_plain:
         tree.set((*probe, "initial_delay_seconds"), "service.startup_timeout", f"{seconds}s")
     for replicas in (("service", "replicas"), ("service", "replica_policy", "min_replicas")):

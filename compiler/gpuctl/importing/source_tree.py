@@ -14,9 +14,10 @@ from gpuctl.frontend.source import Source
 from gpuctl.frontend.spans import child
 from gpuctl.frontend.yaml_reader import read
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, RawDocument, YamlNode
-from gpuctl.importing.field_values import whole_number
+from gpuctl.importing.field_values import MOST_DIGITS
 from gpuctl.importing.import_values import Unreadable
 from gpuctl.importing.line_ledger import LineLedger, Outcome
+from gpuctl.objects.quantities import whole_number
 
 Path = tuple[str | int, ...]
 _LONGEST_PATH = 94
@@ -90,9 +91,9 @@ class SourceTree:
             return None if node.is_null else text
         if (boolean := _boolean(text)) is not None:
             return boolean
-        if re.match(r"0o?[0-7]+\Z", text):
+        if re.match(r"0o?[0-7]{1,20}\Z", text):
             return int(text.replace("o", ""), 8)
-        return int(text) if re.match(r"-?(?:0|[1-9]\d{0,17})\Z", text) else text
+        return int(text) if re.match(r"(?a)-?(?:0|[1-9]\d{0,17})\Z", text) else text
 
     def text(self, path: Path) -> str | None:
         """Return the scalar at a path; None if it does not exist."""
@@ -101,7 +102,7 @@ class SourceTree:
 
     def number(self, path: Path) -> int | None:
         """Return the whole number at a path; None if it does not exist, or is something else."""
-        return whole_number(self.text(path))
+        return whole_number(self.text(path) or "", MOST_DIGITS)
 
     def flag(self, path: Path) -> bool | None:
         """Return the boolean at a path; None if it does not exist, or is something else."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.field_values import short_duration, whole_number
+from gpuctl.importing.field_values import short_duration
 from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing
@@ -19,6 +19,7 @@ from gpuctl.importing.restart_policies import take_restarts
 from gpuctl.importing.source_tree import Path
 from gpuctl.importing.task_fields import TaskFields, open_nodes
 from gpuctl.importing.torchrun_programs import BY_SETTINGS, BY_TORCHRUN, as_torchrun
+from gpuctl.objects.quantities import whole_number
 
 TOOL = "PyTorchJob"
 _REPLICAS: Path = ("spec", "pytorchReplicaSpecs")
@@ -291,7 +292,7 @@ def _rename(tree: ConvertedTree, pod: PodFields, processes: str | None) -> list[
         name = match["name"]
         if name is None:
             return match[0]
-        if name == "WORLD_SIZE" and whole_number(processes) not in (None, 1):
+        if name == "WORLD_SIZE" and whole_number(processes or "") not in (None, 1):
             notes.append("`WORLD_SIZE` counts processes, and gpuctl does not set it: torchrun does")
             return match[0]
         notes.append(f"`{name}` is `{_RENAMED[name]}`")

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 
 from gpuctl.importing.card_resources import set_types
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.field_values import Gpus, gpus_of, number_or_text, whole_number
+from gpuctl.importing.field_values import Gpus, gpus_of, number_or_text
 from gpuctl.importing.import_values import Given, Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.job_options import SCRATCH
 from gpuctl.importing.slurm.sbatch_options import SlurmOption
 from gpuctl.importing.slurm.slurm_values import gpus_of_gres, memory_of
 from gpuctl.language.display_text import count_text
+from gpuctl.objects.quantities import whole_number
 
 _GPUS_IN_BODY = (
     r"(?m)^[ \t]*(?:export[ \t]+)?(?:N?GPUS?_PER_NODE|NUM_GPUS_PER_NODE|NPROC_PER_NODE)=[\"']?(\d{1,3})\b",
@@ -68,7 +69,7 @@ class Allocation:
 
     def _number(self, name: str) -> int | None:
         option = self.options.get(name)
-        number = whole_number(option.value) if option is not None else None
+        number = whole_number(option.value or "") if option is not None else None
         if option is not None and number is None:
             self.ledger.dropped(option.line, option.text, f"`{option.value}` is not a whole number")
         return number
@@ -150,7 +151,7 @@ class Allocation:
             return self.given.nodes
         if option is None:
             return None
-        match = re.match(r"(\d{1,6})(?:-(\d{1,6}))?\Z", option.value or "")
+        match = re.match(r"(?a)(\d{1,6})(?:-(\d{1,6}))?\Z", option.value or "")
         number = int(match[1]) if match is not None else 0
         if match is None or number == 0:
             reason = f"`{option.text}` does not name a number of nodes"

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from gpuctl.frontend.platform_restrictions import VISIBLE_DEVICES
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord, Statement
 from gpuctl.importing.slurm.called_scripts import LAUNCHER, CalledScripts
@@ -21,6 +20,7 @@ from gpuctl.importing.slurm.shell_values import LONGEST_COMMAND, Value, word_val
 from gpuctl.importing.slurm.slurm_variables import is_list_of_other_gpus
 from gpuctl.importing.slurm.text_places import LineBreaks
 from gpuctl.language.training_document import DEFAULT_MASTER_PORT
+from gpuctl.objects.quantities import whole_number
 
 _SETS_DEFAULT = r"\"?\$\{(?P<name>[A-Za-z_]\w*):?=(?P<value>[^{}\"]*(?:\$\{\w+\}[^{}\"]*)*)\}\"?"
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyCommand, BodyWord
 from gpuctl.importing.slurm.called_script_variables import script_of, scripts_in_shell, variables_for
@@ -26,6 +25,7 @@ from gpuctl.importing.slurm.step_processes import (
     shell_script,
     start_processes,
 )
+from gpuctl.objects.quantities import whole_number
 
 _IN_CONTAINER = frozenset({"container-image", "container-name", "environment", "image"})
 _COUNTS = frozenset({"ntasks", "ntasks-per-node"})
@@ -199,7 +199,9 @@ class _Step:
 
         :param starts_all: the program itself starts the processes of all nodes.
         """
-        unknown = [item.text for item in self._options if item.name in _COUNTS and whole_number(item.value) is None]
+        unknown = [
+            item.text for item in self._options if item.name in _COUNTS and whole_number(item.value or "") is None
+        ]
         if unknown and not starts_all and not has_launcher(self._program):
             self._drop(f"`{unknown[0]}` is a number of processes that is not known, and a pod starts one: use torchrun")
         nodes, number = self._body.facts.nodes, next((item for item in self._options if item.name == "nodes"), None)

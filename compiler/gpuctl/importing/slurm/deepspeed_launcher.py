@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuctl.frontend.launcher_checks import DEEPSPEED, DEEPSPEED_FLAGS
-from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyWord
+from gpuctl.objects.quantities import whole_number
 
 _START = 6
 _UNKNOWN = r"\$(?!\()|`"

@@ -8,7 +8,6 @@ from typing import get_args
 
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
-from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.import_values import Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.sbatch_options import OF_CONTAINERS, SlurmOption
@@ -19,6 +18,7 @@ from gpuctl.language.names import is_dns_label, is_env_name
 from gpuctl.language.path_fields import normal_path
 from gpuctl.language.settings import DEFAULT_PRIORITIES
 from gpuctl.objects.durations import MAX_CHECKPOINT_SECONDS
+from gpuctl.objects.quantities import whole_number
 
 _LOG = "the log is kept with the pods: `gpuctl logs`"
 _NODES = "nodes are selected by `resources.pool` and `resources.gpu-type`"
@@ -214,7 +214,7 @@ class JobOptions:
 
     def _signal(self, option: SlurmOption, value: str) -> None:
         match = re.match(r"(?:R?B?:)?(?:SIG)?([A-Z]+\d?)(?:@(\d+))?\Z", value)
-        seconds = whole_number(match[2]) if match is not None else None
+        seconds = whole_number(match[2] or "") if match is not None else None
         if match is None or match[1] not in get_args(Signal):
             self._drop(option, "`job.checkpoint` has a signal or command, which gpuctl uses before it stops a job")
             return

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuctl.frontend.launcher_checks import TORCHRUN_FLAGS
-from gpuctl.importing.field_values import whole_number
 from gpuctl.language.training_document import DEFAULT_MASTER_PORT
+from gpuctl.objects.quantities import whole_number
 
 _MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
 _OURS = frozenset(
@@ -69,7 +69,7 @@ def set_by_gpuctl(words: Sequence[str | None], nodes: int, gpus: int) -> SetByGp
             if not _is_ours(name, given, nodes, gpus):
                 return None
             if name == "master_port":
-                port = whole_number(given) or port
+                port = whole_number(given or "") or port
             places.update((at, at + 1) if takes_next else (at,))
         at += 2 if takes_next else 1
     return SetByGpuctl(frozenset(places), port if port != DEFAULT_MASTER_PORT else None) if places else None

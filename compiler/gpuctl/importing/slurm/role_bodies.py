@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuctl.importing.draft import COMMAND, Draft
-from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.line_ledger import LineLedger, Outcome
 from gpuctl.importing.slurm.body_facts import BodyFacts, BodyState
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
@@ -25,6 +24,7 @@ from gpuctl.importing.slurm.step_loops import StepLoop
 from gpuctl.importing.slurm.step_places import JobShape, NoPlace
 from gpuctl.importing.slurm.text_places import QUOTED, outside_quotes, reference
 from gpuctl.language.display_text import count_text
+from gpuctl.objects.quantities import whole_number
 
 _FIELD = "roles"
 _NUMBER = rf"{reference('NNODES')}|\$\{{NNODES:?-[^{{}}\n]*\}}|\bNNODES\b(?=[^\n()]*\)\))"
@@ -377,12 +377,12 @@ def _resources(group: StepGroup, most: int) -> dict[str, Any]:
 
 def _step_resources(step: PlacedStep, nodes: int) -> dict[str, Any]:
     values = {option.name: option.value or "" for option in step.options}
-    tasks = whole_number(values.get("ntasks-per-node")) or 1
+    tasks = whole_number(values.get("ntasks-per-node", "")) or 1
     found: dict[str, Any] = {}
     gpus = step_gpus(step.options, nodes, tasks)
     if gpus is not None:
         found["gpu"] = gpus
-    cpus = whole_number(values.get("cpus-per-task"))
+    cpus = whole_number(values.get("cpus-per-task", ""))
     if cpus:
         found["cpu"] = cpus * tasks
     memory = memory_of(values["mem"]) if "mem" in values else None

@@ -10,7 +10,7 @@ from gpuctl.language.array_block import MOST_RUNS
 from gpuctl.objects.durations import MAX_SECONDS
 
 _UNITS = {"K": "Ki", "M": "Mi", "G": "Gi", "T": "Ti"}
-_TIME = r"(?:(?P<days>\d+)-)?(?P<rest>\d+(?::\d+){0,2})\Z"
+_TIME = r"(?a)(?:(?P<days>\d{1,9})-)?(?P<rest>\d{1,9}(?::\d{1,9}){0,2})\Z"
 
 
 class ArrayRange(NamedTuple):
@@ -50,7 +50,7 @@ def duration_of(text: str) -> str | None:
 
 def memory_of(text: str, times: int = 1) -> str | None:
     """Return an amount of memory as a quantity, multiplied; "" for all of the node, None if it is not an amount."""
-    match = re.match(r"(\d+)([KMGT]?)B?\Z", text.strip(), re.IGNORECASE)
+    match = re.match(r"(?a)(\d{1,15})([KMGT]?)B?\Z", text.strip(), re.IGNORECASE)
     if match is None:
         return None
     number = int(match[1]) * times
@@ -75,7 +75,7 @@ def gpus_of_gres(text: str) -> tuple[Gpus | None, list[str]]:
 
 def array_of(text: str) -> ArrayRange | None:
     """Return the indices of ``--array``, such as ``0-99%8``, ``1-10:2`` or ``1,3,7``; None if it is not valid."""
-    match = re.match(r"([\d,:-]+)(?:%(\d+))?\Z", text.strip("[]"))
+    match = re.match(r"(?a)([\d,:-]+)(?:%(\d{1,9}))?\Z", text.strip("[]"))
     if match is None:
         return None
     indices: set[int] = set()

@@ -7,11 +7,11 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.slurm.job_numbers import replace_job_numbers, replace_random_ports
 from gpuctl.importing.slurm.script_edits import VariableChange, substitute
 from gpuctl.importing.slurm.slurm_values import ArrayRange
 from gpuctl.importing.slurm.text_places import LineBreaks, parts_read_later, reference
+from gpuctl.objects.quantities import whole_number
 
 _RENAMED = {
     "SLURM_NNODES": "NNODES",

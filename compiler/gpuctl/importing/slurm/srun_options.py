@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gpuctl.importing.draft import Draft
-from gpuctl.importing.field_values import gpus_of, whole_number
+from gpuctl.importing.field_values import gpus_of
 from gpuctl.importing.import_values import REASONS, Missing
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.job_options import DROPPED
 from gpuctl.importing.slurm.sbatch_options import OPTION_NAMES, SlurmOption
 from gpuctl.importing.slurm.slurm_values import gpus_of_gres
 from gpuctl.language.path_fields import normal_path
+from gpuctl.objects.quantities import whole_number
 
 _SUPERFLUOUS = {
     **dict.fromkeys(("label", "unbuffered"), "`gpuctl logs` prints lines of all pods with their names"),
@@ -206,9 +207,9 @@ class SrunOptions:
                 self.ledger.dropped(option.line, option.text, note)
         values = {option.name: option.value for option in options}
         return SrunStep(
-            whole_number(values.get("nodes")),
-            whole_number(values.get("ntasks")),
-            whole_number(values.get("ntasks-per-node")),
+            whole_number(values.get("nodes") or ""),
+            whole_number(values.get("ntasks") or ""),
+            whole_number(values.get("ntasks-per-node") or ""),
             values.get("nodelist", values.get("relative")),
         )
 

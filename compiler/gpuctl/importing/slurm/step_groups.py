@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gpuctl.frontend.shell_lexer import NotUnderstood
-from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyCommand, Statement, statements_of
 from gpuctl.importing.slurm.command_rules import (
@@ -20,6 +19,7 @@ from gpuctl.importing.slurm.sbatch_options import SlurmOption, read_options
 from gpuctl.importing.slurm.shell_values import Value
 from gpuctl.importing.slurm.step_loops import StepLoop, counter_of, loop_of
 from gpuctl.importing.slurm.step_places import JobShape, NoPlace, Place, expanded_words, place_of
+from gpuctl.objects.quantities import whole_number
 
 _PID = r"([A-Za-z_]\w*)=\"?\$!\"?\Z"
 _SMALL = frozenset(

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.slurm.body_syntax import BodyWord, Statement
 from gpuctl.importing.slurm.shell_values import Values
 from gpuctl.importing.slurm.step_places import JobShape, NoPlace
+from gpuctl.objects.quantities import whole_number
 
 _NAME = r"(?P<name>[A-Za-z_]\w*)"
 _DO = r"[ \t]*;?\s*do\b"
@@ -130,5 +130,5 @@ def _number(written: str, shape: JobShape, values: Values) -> int | None:
     raw = match[1]
     if re.match(r"[A-Za-z_]\w*\Z", raw):
         raw = f"${raw}"
-    number = whole_number(shape.value(raw, values))
+    number = whole_number(shape.value(raw, values) or "")
     return None if number is None else number - int(match[2] or 0)

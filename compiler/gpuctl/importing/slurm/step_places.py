@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuctl.importing.field_values import whole_number
 from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyWord
 from gpuctl.importing.slurm.sbatch_options import SlurmOption
 from gpuctl.importing.slurm.shell_values import Values, word_value
 from gpuctl.importing.slurm.text_places import reference
+from gpuctl.objects.quantities import whole_number
 
 _HOST = r"@(\d{1,4})@\Z"
 _COUNT = rf"\$\(\([ \t]*(?:NNODES|{reference('NNODES')})[ \t]*(?:-[ \t]*(\d{{1,4}}))?[ \t]*\)\)|{reference('NNODES')}"
@@ -92,7 +92,7 @@ def place_of(options: Sequence[SlurmOption], shape: JobShape) -> Place:
             raise NoPlace(f"it takes {count} of {len(rest)} nodes")
         return Place(len(rest), frozenset(int(index) for index in rest))
     if "relative" in values:
-        first = whole_number(values["relative"].value)
+        first = whole_number(values["relative"].value or "")
         if first is None or count is None or first + count > shape.nodes:
             raise NoPlace(f"`{values['relative'].text}` does not name nodes of the job")
         return Place(count, frozenset(range(first, first + count)))
@@ -102,7 +102,7 @@ def place_of(options: Sequence[SlurmOption], shape: JobShape) -> Place:
 
 
 def _component(option: SlurmOption | None, shape: JobShape) -> Place:
-    number = 0 if option is None else whole_number(option.value)
+    number = 0 if option is None else whole_number(option.value or "")
     if number is None or number >= len(shape.components):
         raise NoPlace("it starts on several parts of the job, or on one that does not exist")
     return Place(shape.components[number], component=number)
@@ -113,7 +113,7 @@ def _count(values: dict[str, SlurmOption], shape: JobShape) -> int | None:
     numbers: dict[str, int] = {}
     for name in ("nodes", "ntasks", "ntasks-per-node"):
         if name in values:
-            number = whole_number(values[name].value)
+            number = whole_number(values[name].value or "")
             if not number:
                 raise NoPlace(f"`{values[name].text}` is not a number that is known")
             numbers[name] = number
