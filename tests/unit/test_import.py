@@ -252,6 +252,30 @@ def test_variables_in_variables_do_not_make_gigabytes(imported: Import) -> None:
     assert len(found.out) < 20_000
 
 
+POD = "template: {spec: {containers: [{name: pytorch, image: 'a:1'}]}}"
+RETRIES = {
+    "arena": "arena submit pytorch --name=a --image=a:1 --retry=5000 'python a.py'\n",
+    "arena mpi": "arena submit mpi --name=a --image=a:1 --job-backoff-limit 5000 'python a.py'\n",
+    "skypilot": "name: a\nresources: {image_id: 'docker:a:1', job_recovery: {max_restarts_on_errors: 5000}}\nrun: python a.py\n",
+    "elastic": "kind: PyTorchJob\nmetadata: {name: a}\nspec:\n  elasticPolicy: {minReplicas: 1, maxReplicas: 2, "
+    f"maxRestarts: 5000}}\n  pytorchReplicaSpecs: {{Worker: {{replicas: 2, {POD}}}}}\n",
+    "operator": f"kind: PyTorchJob\nmetadata: {{name: a}}\nspec:\n  runPolicy: {{backoffLimit: 5000}}\n"
+    f"  pytorchReplicaSpecs: {{Worker: {{{POD}}}}}\n",
+    "job": f"kind: Job\nmetadata: {{name: a}}\nspec: {{backoffLimit: 5000, {POD}}}\n",
+    "array": "kind: Job\nmetadata: {name: a}\nspec: {completions: 2, completionMode: Indexed, "
+    f"backoffLimitPerIndex: 5000, {POD}}}\n",
+}
+"""Files with more further attempts than a document can have."""
+
+
+@pytest.mark.parametrize("case", sorted(RETRIES))
+def test_further_attempts_have_a_maximum(case: str, imported: Import) -> None:
+    found = imported(RETRIES[case], "--allow-dropped", name="a.sh" if "arena" in case else "a.yaml")
+    assert found.code == 0, found.err
+    assert "retries: 1000" in found.out
+    assert "1000 at most" in found.err
+
+
 def test_digits_of_other_alphabets_are_not_numbers(imported: Import) -> None:
     found = imported("type: task\nname: a\nnodes: ２\nresources: {gpu: ４}\n", *IMAGE, name="a.yml")
     assert "add `--nodes N`" in found.err

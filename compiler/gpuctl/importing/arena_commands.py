@@ -24,7 +24,7 @@ from gpuctl.importing.card_resources import card_kinds, set_card_kind
 from gpuctl.importing.carried_fields import PATCHED, SET_BY_GPUCTL
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.environment_variables import take_variable
-from gpuctl.importing.field_values import MOST_DIGITS, number_or_text, short_duration
+from gpuctl.importing.field_values import MOST_DIGITS, at_most, number_or_text, short_duration
 from gpuctl.importing.fields_from_options import set_given_values
 from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing, Unreadable, check_script
@@ -32,6 +32,7 @@ from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.body_syntax import BodyCommand, statements_of
 from gpuctl.importing.slurm.shell_values import Value, constant_of, words_of
 from gpuctl.importing.slurm.text_places import LineBreaks
+from gpuctl.language.array_block import MOST_RETRIES
 from gpuctl.language.settings import DEFAULT_PRIORITIES
 from gpuctl.objects.quantities import whole_number
 
@@ -152,9 +153,11 @@ class _ArenaJob:
             "hostIPC": lambda flag: self._switch(flag, "podPatch.hostIPC"),
             "hostPID": lambda flag: self._switch(flag, "podPatch.hostPID"),
             "hostNetwork": lambda flag: self._switch(flag, "resources.network.hostNetwork"),
+            "job-backoff-limit": self._retries,
             "label": lambda flag: self._pair(flag, "job.labels"),
             "name": self._name,
             "priority": self._priority,
+            "retry": self._retries,
             "rdma": lambda flag: self._switch(flag, "resources.network.rdma"),
             "selector": self._selector,
             "temp-dir": self._temporary,
@@ -340,6 +343,10 @@ class _ArenaJob:
     def _deadline(self, flag: ArenaFlag) -> bool:
         seconds = whole_number(flag.value, MOST_DIGITS)
         return self._set(flag, "job.max_runtime", short_duration(seconds) if seconds else flag.value)
+
+    def _retries(self, flag: ArenaFlag) -> bool:
+        number = whole_number(flag.value)
+        return number is not None and self._set(flag, "job.retries", *at_most(number, MOST_RETRIES))
 
     def _priority(self, flag: ArenaFlag) -> bool:
         return flag.value in DEFAULT_PRIORITIES and self._set(flag, "job.priority", flag.value)

@@ -6,6 +6,7 @@ from typing import Any
 
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.field_values import at_most
 from gpuctl.importing.import_values import Given
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.source_tree import Path, SourceTree
@@ -67,7 +68,11 @@ class ConvertedTree(SourceTree):
         elif self.flag(path) is not None:
             self.mapped(path, field)
 
-    def set_number(self, path: Path, field: str) -> None:
-        """Set a field to a whole number, if there is one."""
+    def set_number(self, path: Path, field: str, note: str | None = None, most: int | None = None) -> None:
+        """Set a field to a whole number, if there is one.
+
+        :param note: what differs.
+        :param most: the maximum, which replaces larger numbers.
+        """
         if (number := self.number(path)) is not None:
-            self.set(path, field, number)
+            self.set(path, field, *at_most(number, number if most is None else most, note))

@@ -37,6 +37,14 @@ def number_or_text(text: str) -> int | str:
     return text if number is None else number
 
 
+def at_most(number: int, most: int, note: str | None = None) -> tuple[int, str | None]:
+    """Return a number, or the maximum in place of a larger one, and the note about it.
+
+    :param note: what else differs.
+    """
+    return (number, note) if number <= most else (most, f"{most} at most" + (f"; {note}" if note else ""))
+
+
 def short_duration(seconds: int) -> str:
     """Return seconds as a duration, such as ``36h`` or ``2d12h``; "" for 0."""
     if seconds == 0:

@@ -109,10 +109,7 @@ def _take_runs(tree: ConvertedTree) -> bool:
         ("backoffLimitPerIndex", "retries", MOST_RETRIES),
         ("maxFailedIndexes", "max_failed", number),
     ):
-        amount = tree.number((*_SPEC, name))
-        if amount is not None:
-            note = f"{most} at most" if amount > most else None
-            tree.set((*_SPEC, name), f"array.{field}", min(amount, most), note)
+        tree.set_number((*_SPEC, name), f"array.{field}", most=most)
     return True
 
 
@@ -120,14 +117,12 @@ def _take_attempts(tree: ConvertedTree, *, is_array: bool, nodes: int) -> None:
     """Take the restart policy and the number of further attempts, which nodes of one training do not have alone."""
     policy, limit = (*_TEMPLATE, "spec", "restartPolicy"), (*_SPEC, "backoffLimit")
     field = "array.retries" if is_array else "job.retries"
-    number = tree.number(limit)
     if tree.node(limit) is None and tree.node((*_SPEC, "backoffLimitPerIndex")) is None:
         is_one = nodes == 1 and not is_array
         rest = "" if is_one else f", this document none: write `{field}`"
         tree.draft.head.append(f"No line sets spec.backoffLimit: Kubernetes makes {_BACKOFF} further attempts{rest}.")
         if is_one:
             tree.draft.set(field, _BACKOFF)
-    elif number is not None and not is_array:
-        note = f"{MOST_RETRIES} at most" if number > MOST_RETRIES else None
-        tree.set(limit, field, min(number, MOST_RETRIES), note)
+    elif not is_array:
+        tree.set_number(limit, field, most=MOST_RETRIES)
     tree.taken(policy, field, _ATTEMPTS if tree.text(policy) == "OnFailure" else None)

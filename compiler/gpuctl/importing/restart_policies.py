@@ -32,9 +32,7 @@ def take_restarts(tree: ConvertedTree, policies: Sequence[Path], limit: Path, *,
             tree.mapped(path, "job.retries")
         tree.changed(limit, None, "with `Never` the operator starts no failed pod again, and neither does gpuctl")
         return
-    if number is not None:
-        note = _EACH if number <= MOST_RETRIES else f"{MOST_RETRIES} at most; {_EACH}"
-        tree.set(limit, "job.retries", min(number, MOST_RETRIES), note)
+    tree.set_number(limit, "job.retries", _EACH, MOST_RETRIES)
     for path, policy in zip(policies, written, strict=True):
         if policy == "Never":
             tree.changed(path, "job.retries", "every failure counts: all pods restart together")

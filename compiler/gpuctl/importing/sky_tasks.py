@@ -17,6 +17,7 @@ from gpuctl.importing.node_script import convert_node_script, with_constants
 from gpuctl.importing.pod_fields import PodFields
 from gpuctl.importing.source_tree import Path, SourceTree, read_documents
 from gpuctl.importing.task_fields import AS_PROBES, TaskFields, is_no_gpu
+from gpuctl.language.array_block import MOST_RETRIES
 from gpuctl.objects.quantities import whole_number
 
 TOOL = "SkyPilot"
@@ -223,7 +224,7 @@ def _resources(tree: ConvertedTree, task: TaskFields) -> None:
         tree.set((*base, "image_id"), "environment.image", image.removeprefix("docker:"))
     tree.set_switch((*base, "use_spot"), "resources.spot")
     for name in ("job_recovery", "spot_recovery"):
-        tree.set_number((*base, name, "max_restarts_on_errors"), "job.retries")
+        tree.set_number((*base, name, "max_restarts_on_errors"), "job.retries", most=MOST_RETRIES)
     if tree.draft.kind == "inference":
         _ports(tree)
 

@@ -19,6 +19,7 @@ from gpuctl.importing.restart_policies import take_restarts
 from gpuctl.importing.source_tree import Path
 from gpuctl.importing.task_fields import TaskFields, open_nodes
 from gpuctl.importing.torchrun_programs import BY_SETTINGS, BY_TORCHRUN, as_torchrun
+from gpuctl.language.array_block import MOST_RETRIES
 from gpuctl.objects.quantities import whole_number
 
 TOOL = "PyTorchJob"
@@ -123,10 +124,10 @@ def _elastic_nodes(tree: ConvertedTree, nodes: int) -> bool:
     tree.mapped((*_ELASTIC, "minReplicas"), "resources.nodes.min")
     note = None if nodes == most else f"{most} pods are made at first, not {nodes}: those without room wait"
     tree.taken((*_ELASTIC, "maxReplicas"), "resources.nodes.max", note)
-    restarts = tree.number((*_ELASTIC, "maxRestarts"))
-    if restarts is not None:
+    restarts: Path = (*_ELASTIC, "maxRestarts")
+    if tree.number(restarts) is not None:
         note = "torchrun restarts the program this often, and the Job replaces as many pods"
-        tree.set((*_ELASTIC, "maxRestarts"), "job.retries", restarts, note)
+        tree.set_number(restarts, "job.retries", note, MOST_RETRIES)
         for path in ((*_REPLICAS, "Worker", "restartPolicy"), (*_POLICY, "backoffLimit")):
             tree.changed(path, "job.retries", "every failure counts up to `maxRestarts`")
     for name in ("rdzvBackend", "rdzvHost", "rdzvPort", "rdzvId"):
