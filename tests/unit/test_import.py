@@ -117,6 +117,13 @@ def test_resources_of_each_task_are_options_of_their_own() -> None:
     ]
 
 
+def test_options_beside_the_one_that_names_the_gpus_name_it(imported: Import) -> None:
+    gpus = "--tres-per-task=cpu:2,gres/gpu:1 -G 2 -n 2 -N 1"
+    found = imported(SCRIPT.replace("--mem=4G", f"--mem=4G {gpus}"), *IMAGE, "-o", "json")
+    notes = {entry["text"]: entry["note"] for entry in json.loads(found.out)["ledger"]}
+    assert notes["-G 2"] == "`--tres-per-task` names the GPUs"
+
+
 def test_arrays_are_ranges_and_lists() -> None:
     found = array_of("1,3-5,10-20:5%2")
     assert found is not None

@@ -190,6 +190,7 @@ class Allocation:
     def _gpus_of_options(self) -> tuple[str | None, Gpus | None]:
         """Return the option that names the GPUs of a node, and their number; others are added to the ledger."""
         found: tuple[str | None, Gpus | None] = (None, None)
+        named = ""
         for name in ("gpus-per-node", "gres", "gpus-per-task", "gpus"):
             option = self.options.get(name)
             if option is None:
@@ -213,8 +214,9 @@ class Allocation:
                 self.ledger.changed(option.line, option.text, "resources.gpu", "--gpus-per-node names the number")
             elif gpus is not None and found[1] is None:
                 found = (name, gpus)
+                named = re.split(r"[= ]", option.text)[0]
             elif gpus is not None:
-                self.ledger.mapped(option.line, option.text, "resources.gpu", f"`--{found[0]}` names the GPUs")
+                self.ledger.mapped(option.line, option.text, "resources.gpu", f"`{named}` names the GPUs")
         return found
 
     def _missing_gpus(self, option: SlurmOption) -> None:
