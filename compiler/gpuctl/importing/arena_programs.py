@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpuctl.frontend.shell import read_command
-from gpuctl.importing.torchrun_programs import BY_TORCHRUN, TorchrunProgram, as_torchrun
+from gpuctl.importing.torchrun_programs import ProgramChange, TorchrunProgram, as_torchrun
 
 PYTORCH = "pytorch"
 FRAMEWORKS = {
@@ -14,10 +14,7 @@ FRAMEWORKS = {
     **dict.fromkeys(("mpijob", "mpi", "etjob", "et", "horovodjob", "horovod", "deepspeedjob", "deepspeed"), "mpi"),
 }
 """Type of a job, or name of a framework -> how it starts its processes."""
-_NOTES = {
-    "mpi": "each node runs it: in Arena the launcher alone does, and starts the processes on the workers",
-    "tensorflow": "gpuctl does not set TF_CONFIG",
-}
+_CHANGES = {"mpi": ProgramChange.ON_EACH_NODE, "tensorflow": ProgramChange.NO_TF_CONFIG}
 
 
 def arena_program(text: str, shell: str, nodes: int, gpus: int, kind: str) -> TorchrunProgram:
@@ -31,9 +28,9 @@ def arena_program(text: str, shell: str, nodes: int, gpus: int, kind: str) -> To
     words = [word.text for word in command.words or ()]
     if command.needs_shell or not words:
         is_started = nodes == 1 or re.search(r"\btorchrun\b|\btorch\.distributed\b", text) is not None
-        found = TorchrunProgram([shell, "-c", text], None if is_started else BY_TORCHRUN)
+        found = TorchrunProgram([shell, "-c", text], None if is_started else ProgramChange.NEEDS_TORCHRUN)
     else:
         found = as_torchrun(words, nodes, gpus, is_pytorch=framework == PYTORCH)
-    if framework == "mpi" or (nodes > 1 and framework != PYTORCH and found.note == BY_TORCHRUN):
-        return found._replace(note=_NOTES.get(framework or ""))
+    if framework == "mpi" or (framework != PYTORCH and found.change is ProgramChange.NEEDS_TORCHRUN):
+        return found._replace(change=_CHANGES.get(framework or ""))
     return found

@@ -18,7 +18,7 @@ from gpuctl.importing.pod_fields import HOST_NAME, OF_TRAININGS, PodFields, is_s
 from gpuctl.importing.restart_policies import take_restarts
 from gpuctl.importing.source_tree import Path
 from gpuctl.importing.task_fields import TaskFields, open_nodes
-from gpuctl.importing.torchrun_programs import BY_SETTINGS, BY_TORCHRUN, as_torchrun
+from gpuctl.importing.torchrun_programs import ProgramChange, as_torchrun
 from gpuctl.language.array_block import MOST_RETRIES
 from gpuctl.objects.quantities import whole_number
 
@@ -243,13 +243,13 @@ def _program(
     notes = [*_rename(tree, pod, processes), *_host_names(tree)] if is_operator else []
     command, args = draft.get("environment.command"), draft.get("environment.args")
     if not command:
-        note = _joined([*notes, *([BY_TORCHRUN] if nodes > 1 and is_operator else [])])
+        note = _joined([*notes, *([ProgramChange.NEEDS_TORCHRUN.value] if nodes > 1 and is_operator else [])])
         pod.take_program(note)
         if note is not None and not args:
             tree.note(pod.container, f"the program of the image: {note}")
         return
     program = as_torchrun(command, nodes, pod.gpus)
-    if not is_operator and program.note != BY_SETTINGS:
+    if not is_operator and program.change is not ProgramChange.OPTIONS_REMOVED:
         is_launched = nodes > 1 and re.match(_LAUNCHERS, command[0]) is not None
         pod.take_program(_BY_LAUNCHER if is_launched else None)
         return
@@ -257,7 +257,8 @@ def _program(
         draft.set("environment.command", program.words, tree.lines(path))
     if program.port is not None:
         draft.set("job.master_port", program.port, tree.line(path))
-    if program.note is not None and not (program.note == BY_TORCHRUN and _starts_torchrun(draft)):
+    needs_torchrun = program.change is ProgramChange.NEEDS_TORCHRUN
+    if program.note is not None and not (needs_torchrun and _starts_torchrun(draft)):
         notes.append(program.note)
     pod.take_program(_joined(notes))
 

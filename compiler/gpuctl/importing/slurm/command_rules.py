@@ -96,10 +96,15 @@ _OTHER_HOSTS = frozenset(["scp", "sftp", "ssh"])
 _REMOTE_PARALLEL = frozenset(["-S", "--sshlogin", "--sshloginfile", "--slf"])
 
 
+def submits_text(statement: Statement) -> bool:
+    """Return True for a statement that only submits a here-document as a batch script."""
+    names = {command.name for command in statement.commands}
+    return statement.end > statement.ends_at and "sbatch" in names and names <= _WRITE_TEXT
+
+
 def reason_to_leave_out(statement: Statement) -> str | None:
     """Return why a statement is left out as a whole, with its redirections and here-documents; None if it stays."""
-    names = {command.name for command in statement.commands}
-    if statement.end > statement.ends_at and "sbatch" in names and names <= _WRITE_TEXT:
+    if submits_text(statement):
         return SUBMITS_TEXT
     is_one = len(statement.commands) == 1 and statement.commands[0].certain and not statement.background
     return reason_to_drop(statement.commands[0]) if is_one else None

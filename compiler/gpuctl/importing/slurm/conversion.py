@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NoReturn
 
 from gpuctl.frontend.code_tree import CodeTree
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
@@ -18,10 +19,10 @@ from gpuctl.importing.slurm.batch_file import BatchFile, read_batch_file
 from gpuctl.importing.slurm.body_facts import BodyFacts
 from gpuctl.importing.slurm.called_functions import inline_steps
 from gpuctl.importing.slurm.called_scripts import CalledScripts
-from gpuctl.importing.slurm.command_rules import SUBMITS_TEXT
+from gpuctl.importing.slurm.command_rules import submits_text
 from gpuctl.importing.slurm.heterogeneous_jobs import (
-    IN_TURN,
     RolePart,
+    runs_in_turn,
     separate_steps,
     take_parts,
     why_undivided,
@@ -166,13 +167,15 @@ def _body(
     if undivided is not None and parts:
         message = "a heterogeneous job has parts with options of their own, and it is not known which steps they run"
         hint = "split the file at this line, and import each part"
-        if (reason := undivided or why_undivided(batch.body)) == IN_TURN:
+        reason = undivided or why_undivided(batch.body)
+        if not undivided and runs_in_turn(batch.body):
             hint += "; `job.after` of the later document names the earlier one"
         raise Unreadable(batch.part_line, message, f"{reason}: {hint}" if reason else hint)
     if undivided is not None:
         script.body.facts = body._replace(undivided=undivided)
         script.convert().write(ledger)
-    _refuse_empty(batch, draft, ledger)
+    if all(draft.get(field) is None for field in ("environment.command", "environment.args", "roles")):
+        _refuse_empty(batch, script)
 
 
 def _other_program(batch: BatchFile, draft: Draft, ledger: LineLedger) -> None:
@@ -191,17 +194,16 @@ def _other_program(batch: BatchFile, draft: Draft, ledger: LineLedger) -> None:
     ledger.mapped(lines, batch.body, "environment.command")
 
 
-def _refuse_empty(batch: BatchFile, draft: Draft, ledger: LineLedger) -> None:
-    """Check that a document has a program.
+def _refuse_empty(batch: BatchFile, script: ScriptBody) -> NoReturn:
+    """Raise the reason why a script has no program.
 
-    :raises Unreadable: it has none.
+    :raises Unreadable: always.
     """
-    if all(draft.get(field) is None for field in ("environment.command", "environment.args", "roles")):
-        submits = next((entry for entry in ledger.entries() if SUBMITS_TEXT in (entry.note or "")), None)
-        if submits is not None:
-            hint = "write the text that it submits to a file, and import that"
-            raise Unreadable(submits.line, "the script only submits another batch script", hint)
-        raise Unreadable(batch.first_line, "the script starts no program", "name a batch script with a command")
+    submits = next(filter(submits_text, script.statements), None)
+    if submits is not None:
+        hint = "write the text that it submits to a file, and import that"
+        raise Unreadable(script.body.line(submits.start), "the script only submits another batch script", hint)
+    raise Unreadable(batch.first_line, "the script starts no program", "name a batch script with a command")
 
 
 def _index_line(array: ArrayRange | None, shell: str) -> str | None:

@@ -17,7 +17,8 @@ from gpuctl.importing.slurm.sbatch_options import SlurmOption
 from gpuctl.importing.slurm.script_edits import ScriptEdits
 
 _GROUP = r"--(?:het|pack)-group[= ]\"?"
-IN_TURN = "the steps run one after another, and roles start together"
+_SEVERAL_GROUPS = rf"{_GROUP}\d+[,-]"
+_STEP_OF_GROUP = rf"\bsrun\b[^\n]*{_GROUP}\d"
 _OF_CARDS = ("gpu-type", "gpu-vendor", "gpu-profile")
 _OF_EACH = ("gpu", *_OF_CARDS, "cpu", "memory")
 
@@ -83,9 +84,14 @@ def _with_pool(part: RolePart, option: SlurmOption, given: Given, ledger: LineLe
 
 def why_undivided(text: str) -> str:
     """Return why a script that starts no step in the background has no roles; "" if that is not known."""
-    if re.search(rf"{_GROUP}\d+[,-]", text) is not None:
+    if re.search(_SEVERAL_GROUPS, text) is not None:
         return "one program runs on several parts, and the nodes of a role find only each other"
-    return IN_TURN if len(re.findall(rf"\bsrun\b[^\n]*{_GROUP}\d", text)) > 1 else ""
+    return "the steps run one after another, and roles start together" if runs_in_turn(text) else ""
+
+
+def runs_in_turn(text: str) -> bool:
+    """Return True if a script that starts no step in the background runs one on each of several parts."""
+    return re.search(_SEVERAL_GROUPS, text) is None and len(re.findall(_STEP_OF_GROUP, text)) > 1
 
 
 def separate_steps(text: str) -> str:
