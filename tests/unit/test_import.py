@@ -128,9 +128,12 @@ def test_arrays_are_ranges_and_lists() -> None:
     found = array_of("1,3-5,10-20:5%2")
     assert found is not None
     assert (found.indices, found.parallelism, found.step) == ([1, 3, 4, 5, 10, 15, 20], 2, None)
+    assert array_of("0-2%0") == ([0, 1, 2], None)
 
 
-@pytest.mark.parametrize("text", ["", "a", "5-1", "0-9:0", "0-999999999", "1--2", "1,", "-", "٣", "1%1" + "1" * 5000])
+@pytest.mark.parametrize(
+    "text", ["", "a", "5-1", "0-9:0", "0-999999999", "1--2", "1,", "-", "0-99999,200000", "٣", "1%1" + "1" * 5000]
+)
 def test_other_texts_are_not_arrays(text: str) -> None:
     assert array_of(text) is None
 
@@ -288,7 +291,20 @@ def test_digits_of_other_alphabets_are_not_numbers(imported: Import) -> None:
     assert "add `--nodes N`" in found.err
     assert "add `--gpus-per-node N`" in found.err
     found = imported(SCRIPT.replace("--mem=4G", "--mem=4G -c ２"), *IMAGE)
-    assert "dropped: a.sh:3: `-c ２`: `２` is not a whole number\n" in found.err
+    assert "dropped: a.sh:3: `-c ２`: `２` is not a whole number above 0\n" in found.err
+
+
+def test_zero_is_not_a_number_of_cpus(imported: Import) -> None:
+    found = imported(SCRIPT.replace("--mem=4G", "--mem=4G -c 0"), *IMAGE, "--allow-dropped")
+    assert (found.code, "  cpu: 1\n" in found.out) == (0, True)
+    assert found.err.count("-c 0") == 1
+
+
+@pytest.mark.parametrize("duration", ["0s", "１h", "99999999999d"])
+def test_other_texts_are_not_durations(imported: Import, duration: str) -> None:
+    found = imported(f"type: task\nname: a\nmax_duration: {duration}\ncommands: [python a.py]\n", *IMAGE, name="a.yml")
+    assert "max_runtime" not in found.out
+    assert f"dropped: a.yml:3: `max_duration: {duration}`" in found.err
 
 
 def _script(program: str) -> str:

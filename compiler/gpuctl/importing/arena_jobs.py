@@ -28,10 +28,10 @@ from gpuctl.importing.restart_policies import take_restarts
 from gpuctl.importing.source_tree import Path, read_documents
 from gpuctl.importing.task_fields import TaskFields, open_nodes
 from gpuctl.language.names import is_env_name
+from gpuctl.objects.durations import parse_duration
 
 TOOL = "Arena"
 _PATCHED_FILE = "podPatch.volumes"
-_DURATION = r"(?:\d+[dhms])+\Z"
 _ROLE = "programs that differ are `roles`"
 _LAUNCHER = "every pod runs the program: no launcher starts it on the others"
 _ROLES = {_ROLE: ("chief", "ps", "evaluator"), _LAUNCHER: ("launcher",)}
@@ -290,11 +290,11 @@ class _ArenaJobFile:
         if tree.text(("lifecycle", "clean_pod_policy")) == "None":
             tree.mapped(("lifecycle", "clean_pod_policy"), None, DROPPED["clean-task-policy"])
         deadline = ("lifecycle", "active_deadline")
-        if re.match(_DURATION, tree.text(deadline) or ""):
+        if parse_duration(tree.text(deadline) or ""):
             note = "it counts while the pods of an attempt run"
             tree.set(deadline, "job.max_runtime", tree.text(deadline), note)
         ttl = ("lifecycle", "ttl_after_finished")
-        if re.match(_DURATION, tree.text(ttl) or ""):
+        if parse_duration(tree.text(ttl) or "") is not None:
             tree.set_text(ttl, "job.ttl")
         take_restarts(tree, [("restart",)], ("lifecycle", "backoff_limit"), in_place=self.is_pytorch)
 

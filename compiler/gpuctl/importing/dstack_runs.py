@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 
 from gpuctl.frontend.source import Source
@@ -17,6 +16,7 @@ from gpuctl.importing.import_values import Given, Missing, Unreadable
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.source_tree import SourceTree, read_documents
 from gpuctl.importing.task_fields import AS_PROBES, TaskFields
+from gpuctl.objects.durations import parse_duration
 from gpuctl.objects.quantities import whole_number
 
 TOOL = "dstack"
@@ -201,7 +201,7 @@ def _others(tree: ConvertedTree) -> None:
     if tree.flag(("privileged",)):
         PodPatch(tree).of_container(("privileged",), "securityContext", {"privileged": True})
     duration = tree.text(("max_duration",))
-    if duration is not None and re.match(r"(\d+[dhms])+\Z", duration):
+    if duration is not None and parse_duration(duration):
         field = "notebook.max_lifetime" if draft.kind == "notebook" else "job.max_runtime"
         paused = "the notebook is paused, and `gpuctl resume` starts it again"
         tree.set(("max_duration",), field, duration, paused if draft.kind == "notebook" else None)

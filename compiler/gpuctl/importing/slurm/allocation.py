@@ -70,9 +70,9 @@ class Allocation:
     def _number(self, name: str) -> int | None:
         option = self.options.get(name)
         number = whole_number(option.value or "") if option is not None else None
-        if option is not None and number is None:
-            self.ledger.dropped(option.line, option.text, f"`{option.value}` is not a whole number")
-        return number
+        if option is not None and not number:
+            self.ledger.dropped(option.line, option.text, f"`{option.value or ''}` is not a whole number above 0")
+        return number or None
 
     def _note(self, name: str, field: str | None, note: str | None = None) -> None:
         option = self.options.get(name)
@@ -262,9 +262,10 @@ class Allocation:
         return None
 
     def _cpus(self) -> None:
-        per_task, per_gpu, least = (self._number(name) for name in ("cpus-per-task", "cpus-per-gpu", "mincpus"))
+        numbers = {name: self._number(name) for name in ("cpus-per-task", "cpus-per-gpu", "mincpus")}
+        per_task, per_gpu, least = numbers.values()
         self.cpus_per_task = per_task
-        names = [name for name in ("cpus-per-task", "cpus-per-gpu", "mincpus") if name in self.options]
+        names = [name for name, number in numbers.items() if number is not None]
         cpu: int | str | None = None
         if per_task is not None:
             cpu = per_task * self.tasks

@@ -14,7 +14,7 @@ _TIME = r"(?a)(?:(?P<days>\d{1,9})-)?(?P<rest>\d{1,9}(?::\d{1,9}){0,2})\Z"
 
 
 class ArrayRange(NamedTuple):
-    """The indices of an array. ``parallelism``: how many run at a time, None without a limit."""
+    """The indices of an array. ``parallelism``: how many run at a time, None without a limit, as for `%0`."""
 
     indices: list[int]
     parallelism: int | None
@@ -87,4 +87,6 @@ def array_of(text: str) -> ArrayRange | None:
         if step == 0 or last < first or (last - first) // step >= MOST_RUNS:
             return None
         indices.update(range(first, last + 1, step))
-    return ArrayRange(sorted(indices), int(match[2]) if match[2] else None)
+        if len(indices) > MOST_RUNS:
+            return None
+    return ArrayRange(sorted(indices), int(match[2] or 0) or None)
