@@ -315,6 +315,13 @@ REFUSED = {
     "missing value": ("a.sh", SCRIPT, "error: a.sh:1: no line names a container image: add `--image REF`\n"),
     "NUL": ("a.sh", SCRIPT + "echo a\0b\n", "error: a.sh:5:7: the line has a NUL character"),
     "NUL of YAML": ("a.yml", 'name: a\nrun: "a # \\05\\0"\n', "error: a.yml:2:5: the line has a NUL character"),
+    "line break in quotes": ("a.yml", 'name: a\nrun: "ls\\nmodule load x"\n', "dropped: a.yml:2: `module load x`"),
+    "line break in quotes of dstack": (
+        "a.yml",
+        'type: task\nname: a\ncommands: ["ls\\nmodule load x"]\n',
+        "dropped: a.yml:3: `module load x`",
+    ),
+    "folded lines": ("a.yml", "name: a\nrun: >\n  module\n  load x\n\n  ls\n", "a.yml:3-6: `module load x`"),
     "NUL of Arena": ("a.sh", "arena submit pytorch 'a\0'\n", "error: a.sh:1:24: the line has a NUL character"),
     "name without letters": (
         "a.yml",

@@ -10,8 +10,6 @@ from gpuctl.frontend.yaml_tree import SCALAR
 from gpuctl.importing.card_resources import CardKind, set_card_kind, set_types
 from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.draft import COMMAND
-from gpuctl.importing.import_values import Unreadable
-from gpuctl.importing.line_ledger import placed
 from gpuctl.importing.node_script import convert_node_script, with_constants
 from gpuctl.importing.source_tree import Path
 from gpuctl.importing.task_fields import TaskFields, is_no_gpu
@@ -161,16 +159,14 @@ def take_commands(
     lines: list[str] = []
     written: list[str] = []
     places: list[range] = []
-    first = tree.block_line((key, 0))
+    first = tree.lines_of_text((key, 0))[0].start
     for index, node in enumerate(texts):
-        line, end = tree.block_line((key, index)), tree.lines((key, index)).stop
+        own = tree.lines_of_text((key, index))
+        line = own[0].start
         gap = line - first - len(lines)
         item = str(node.value).rstrip("\n").split("\n") if node is not None else []
         written += [""] * gap + item
-        # YAML may join the lines of an item.
-        joined = range(line, end if len(item) < end - line else line + 1)
-        places += [range(line, line + 1)] * max(gap, 0) + [joined]
-        places += [range(number, number + 1) for number in range(line + 1, line + len(item))]
+        places += [range(line, line + 1)] * max(gap, 0) + own
         # `set -e` does not stop at the commands of a list, but for its last one.
         if len(item) == 1 and index + 1 < items and re.search(_LIST, item[0]) and not re.search(r"&\s*\Z|#", item[0]):
             item = [f"{item[0]} || exit"]
@@ -178,14 +174,7 @@ def take_commands(
     text, source = ("\n".join(part) + "\n" for part in (lines, written))
     variables = with_constants(values, text, variables, draft, first)
     size = task.node_count, task.gpus
-    # Items of a flow sequence may share a line.
-    tree.ledger.lines = draft.lines = dict(enumerate(places, first))
-    try:
-        convert_node_script(text, first, size, variables, draft, tree.ledger, source, shell, known)
-    except Unreadable as error:
-        raise error.at(placed(draft.lines, error.problem.line)[0]) from error
-    finally:
-        tree.ledger.lines = draft.lines = {}
+    convert_node_script(text, places, size, variables, draft, tree.ledger, source, shell, known)
     command = draft.get(COMMAND)
     if items > 1 and command and command[:2] == [shell, "-c"]:
         command[-1] = f"set -e\n{command[-1]}"

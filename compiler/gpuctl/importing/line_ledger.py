@@ -98,13 +98,6 @@ class LineLedger:
             result._entries.append(entry._replace(field=new))
         return result
 
-    def widen(self, line: int, last: int) -> None:
-        """Have the entries of a line end at another one: YAML joins the lines of a text."""
-        self._entries = [
-            entry._replace(last_line=max(entry.last_line, last)) if entry.line == line else entry
-            for entry in self._entries
-        ]
-
     def extend(self, other: LineLedger) -> None:
         """Add the entries of another ledger of the source."""
         self._entries += other._entries

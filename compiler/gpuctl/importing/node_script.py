@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from gpuctl.frontend.shell import read_command
 from gpuctl.importing.draft import COMMAND, Draft
-from gpuctl.importing.import_values import check_script
-from gpuctl.importing.line_ledger import LineLedger
+from gpuctl.importing.import_values import Unreadable, check_script
+from gpuctl.importing.line_ledger import LineLedger, placed
 from gpuctl.importing.slurm.body_facts import BodyFacts
 from gpuctl.importing.slurm.script_body import ScriptBody
 from gpuctl.importing.slurm.script_edits import VariableChange
@@ -37,7 +37,7 @@ def with_constants(
 
 def convert_node_script(
     text: str,
-    first_line: int,
+    places: Sequence[range],
     size: tuple[int, int],
     variables: Mapping[str, str],
     draft: Draft,
@@ -50,6 +50,7 @@ def convert_node_script(
 
     :raises Unreadable: the script is not valid, or very long.
 
+    :param places: the lines of the source for each line of the script.
     :param size: the number of nodes, and of GPUs of each.
     :param variables: pattern of the tool's variable or of a command that reads it -> what stands for it, a template as
         of `re.sub`; "" if it has no equal.
@@ -57,32 +58,40 @@ def convert_node_script(
     :param shell: the shell that the tool runs the script with.
     :param known: further variables that the container has.
     """
-    check_script(text, "put it into a file of the image", "script", first_line)
-    changes: list[VariableChange] = []
+    first_line = places[0].start
     written = written or text
-    for pattern, new in variables.items():
-        breaks = LineBreaks(text)
+    ledger.lines = draft.lines = dict(enumerate(places, first_line))
+    try:
+        check_script(text, "put it into a file of the image", "script", first_line)
+        changes: list[VariableChange] = []
+        for pattern, new in variables.items():
+            breaks = LineBreaks(text)
 
-        def replaced(match: re.Match[str], new: str = new, breaks: LineBreaks = breaks) -> str:
-            line = breaks.before(match.start())
-            name = match[0][1:] if match[0].startswith("${{") else match[0].strip("${}")
-            new = match.expand(new)
-            note = f"`{match[0].strip()}` is `{new.strip()}`" if new else "it has no equal: write its value"
-            changes.append(VariableChange(line, note, new, "" if new else name))
-            return new or match[0]
+            def replaced(match: re.Match[str], new: str = new, breaks: LineBreaks = breaks) -> str:
+                line = breaks.before(match.start())
+                name = match[0][1:] if match[0].startswith("${{") else match[0].strip("${}")
+                new = match.expand(new)
+                note = f"`{match[0].strip()}` is `{new.strip()}`" if new else "it has no equal: write its value"
+                changes.append(VariableChange(line, note, new, "" if new else name))
+                return new or match[0]
 
-        text = re.sub(pattern, replaced, text)
-    facts = BodyFacts(
-        nodes=size[0],
-        tasks=1,
-        gpus=size[1],
-        first_line=first_line,
-        interpreter=[shell],
-        index_line=None,
-        on_every_node=True,
-    )
-    srun = SrunOptions(draft, ledger, keeps_image=draft.get("environment.image") is not None)
-    ScriptBody(written, Replaced(text, changes, frozenset()), facts, draft, srun, known=known).convert().write(ledger)
+            text = re.sub(pattern, replaced, text)
+        facts = BodyFacts(
+            nodes=size[0],
+            tasks=1,
+            gpus=size[1],
+            first_line=first_line,
+            interpreter=[shell],
+            index_line=None,
+            on_every_node=True,
+        )
+        srun = SrunOptions(draft, ledger, keeps_image=draft.get("environment.image") is not None)
+        body = ScriptBody(written, Replaced(text, changes, frozenset()), facts, draft, srun, known=known)
+        body.convert().write(ledger)
+    except Unreadable as error:
+        raise error.at(placed(draft.lines, error.problem.line)[0]) from error
+    finally:
+        ledger.lines = draft.lines = {}
     command = draft.get(COMMAND)
     if command and command[:1] != [shell] and read_command(command[0]).needs_shell:
         # A single command that is a part of the shell, such as `source`, is no program.

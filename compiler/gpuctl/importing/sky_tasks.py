@@ -148,11 +148,10 @@ def _task(raw: RawDocument, source: str, given: Given, ledger: LineLedger, draft
             variables = with_constants(values, run, variables, draft, tree.line(("run",)))
         tree.take_apart(("run",))
         size = task.node_count, task.gpus
-        convert_node_script(run, tree.block_line(("run",)), size, variables, draft, ledger)
+        convert_node_script(run, tree.lines_of_text(("run",)), size, variables, draft, ledger)
         _note_lines(run, tree, _SUDO, "it needs an image with `sudo`; most run as root without it")
         if task.node_count > 1:
             _note_lines(run, tree, _RAY, "a pod ends with its command, and Ray with it: add `--block`")
-        tree.widen(("run",))
     for key in tree.keys(("file_mounts",)):
         tree.dropped_entry(("file_mounts", key), "files come from the image, `code` or `storage.workdirs`")
     _pod(tree, given)
@@ -176,10 +175,10 @@ def _volumes(tree: ConvertedTree) -> None:
 def _note_lines(run: str, tree: ConvertedTree, pattern: str, note: str) -> None:
     """Note the lines of the program with a command that differs in a pod, as ``sudo`` does, which machines have."""
     program = "\n".join(tree.draft.get(COMMAND) or [])
-    for number, line in enumerate(run.split("\n"), tree.block_line(("run",))):
+    for lines, line in zip(tree.lines_of_text(("run",)), run.split("\n"), strict=False):
         start = re.search(pattern, line)
         if start is not None and line[start.start() :].split("$")[0].strip() in program:
-            tree.ledger.changed(number, line, COMMAND, note)
+            tree.ledger.changed(lines, line, COMMAND, note)
 
 
 def _pod(tree: ConvertedTree, given: Given) -> None:

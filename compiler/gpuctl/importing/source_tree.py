@@ -144,12 +144,6 @@ class SourceTree:
         node = self.node(path)
         return self._raw.chunk.span(node).line if node is not None else 1
 
-    def block_line(self, path: Path) -> int:
-        """Return the line of the first character of a text, which is the next one for a literal block."""
-        node = self.node(path)
-        is_block = node is not None and self._raw.chunk.written(node)[:1] in ("|", ">")
-        return self.line(path) + is_block
-
     def lines(self, path: Path) -> range:
         """Return the lines of a value; the first one if it does not exist."""
         node = self.node(path)
@@ -159,11 +153,16 @@ class SourceTree:
         end = node.start + len(chunk.written(node).rstrip())
         return range(self.line(path), chunk.place(max(end - 1, node.start))[0] + chunk.first_line + 2)
 
-    def widen(self, path: Path) -> None:
-        """Have the entries of a text cover its lines, if YAML joins them."""
-        first, last, node = self.block_line(path), self.lines(path)[-1], self.node(path)
-        if node is not None and str(node.value).rstrip("\n").count("\n") < last - first:
-            self.ledger.widen(first, last)
+    def lines_of_text(self, path: Path) -> list[range]:
+        """Return the lines of a value for each line of its text: all of them if it is not a literal block."""
+        node, whole = self.node(path), self.lines(path)
+        number = 1 if node is None else str(node.value).rstrip("\n").count("\n") + 1
+        style = "" if node is None else self._raw.chunk.written(node)[:1]
+        if style == ">":
+            whole = range(whole.start + 1, whole.stop)
+        if style != "|":
+            return [whole] * number
+        return [range(line, line + 1) for line in range(whole.start + 1, whole.start + 1 + number)]
 
     def mapped(self, path: Path, field: str | None, note: str | None = None) -> None:
         """Take a value whose meaning is kept."""
