@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from gpuctl_usage.store.copying import NotEmpty
 from gpuctl_usage.store.database import Database, open_database
 
 
@@ -61,9 +62,11 @@ def import_store(file: Path, address: str) -> int:
 def _into(source: Database, address: str) -> int:
     target = open_database(address)
     try:
-        if not target.is_empty():
-            raise TransferError(f"{target.name} is not empty; import into a new database, before a collector uses it")
         return source.copy_to(target)
+    except NotEmpty:
+        raise TransferError(
+            f"{target.name} is not empty; import into a new database, before a collector uses it"
+        ) from None
     finally:
         target.close()
 

@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from gpuctl_usage.parquet_export import COLUMNS, Month, export_months
 from gpuctl_usage.sql_queries import InvalidSql, run_sql
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.database_tables import metadata
+from gpuctl_usage.store_transfer import TransferError, import_store
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.pages import ROOT
 from support.postgresql_server import PASSWORD, PostgresqlServer
@@ -102,6 +104,22 @@ def test_existing_targets_are_not_overwritten(store: Database, postgresql: Postg
     assert "cannot be opened" in gpuctl("export", "not/there.db", "--database", "usage.db", code=3)
     assert "Name either a file" in gpuctl("export", "--database", "usage.db", code=2)
     assert "No database is set" in gpuctl("export", "x.db", code=2)
+
+
+def test_import_beside_a_starting_collector(store: Database, tmp_path: Path) -> None:
+    """The collector's cluster may be written after the import has begun to wait for the database."""
+    address = str(tmp_path / "new.db")
+    open_database(address).close()
+    other = sqlite3.connect(address, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("INSERT INTO clusters (uid, name) VALUES ('uid-other', 'other')")
+    with ThreadPoolExecutor() as pool:
+        imported = pool.submit(import_store, tmp_path / "usage.db", address)
+        time.sleep(0.5)
+        other.execute("COMMIT")
+        other.close()
+        with pytest.raises(TransferError, match="is not empty; import into a new database"):
+            imported.result()
 
 
 @pytest.mark.parametrize("target", ["sqlite", "postgresql"])

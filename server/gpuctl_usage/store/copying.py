@@ -9,6 +9,10 @@ from gpuctl_usage.store.database_tables import clusters, leases, metadata
 _AT_ONCE = 2000
 
 
+class NotEmpty(Exception):
+    """The target of a copy already has a cluster."""
+
+
 def is_empty(connection: Connection) -> bool:
     """Return True if the database has no cluster."""
     return connection.execute(select(func.count()).select_from(clusters)).scalar_one() == 0
@@ -20,8 +24,11 @@ def copy_rows(source: Connection, target: Connection) -> int:
     Leases are not copied: they belong to the writers of this database.
 
     :param source: a transaction, so that the rows are consistent; ``target``: a transaction, so that all rows are
-    copied or none.
+    copied or none, and no collector adds a cluster before its end.
+    :raises NotEmpty: the target has a cluster.
     """
+    if not is_empty(target):
+        raise NotEmpty
     count = 0
     for table in metadata.sorted_tables:
         if table is leases:

@@ -150,6 +150,8 @@ class Database:
         """Copy a consistent snapshot to an empty database; return the number of rows.
 
         All rows are copied, or none.
+
+        :raises NotEmpty: the other database has a cluster.
         """
         with self.reading() as source, other._writing() as target:
             return copying.copy_rows(source, target)
