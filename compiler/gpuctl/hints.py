@@ -110,12 +110,15 @@ JOB_ACTIONS: dict[str, tuple[str, str, str]] = {
 
 
 class ListHint(NamedTuple):
-    """A command that lists a resource: jobs, nodes, pools, quotas, namespaces."""
+    """A command that lists a resource: jobs, nodes, pools, quotas, namespaces. With a name, only the one of it."""
 
     resource: str
+    name: str = ""
 
     def __str__(self) -> str:
-        return f"`GET /{self.resource}`" if surface() is Surface.REST else command_line("get", self.resource)
+        if surface() is Surface.REST:
+            return f"`GET /{'/'.join(filter(None, self))}`"
+        return command_line("get", self.resource, self.name)
 
 
 class NodeLabelsHint(NamedTuple):

@@ -57,8 +57,7 @@ def visible_history(service: Service, caller: Caller, reader: ReadContext, name:
     with service.live_session(caller) as session:
         live = context_of(session, service.platform, namespace)
         found = document_history(live, name, shows)
-    for note in live.scope.notes:
-        reader.scope.note(note)
+    reader.scope.take_notes(live.scope)
     return found
 
 

@@ -278,6 +278,11 @@ def test_tenant_sees_only_their_namespace(place: Place, monkeypatch: pytest.Monk
         assert "user alice may not list resourcequotas" in place.anywhere("get", "quotas", "sam-altman", code=3).err
         assert "or a namespace with -n" in place.anywhere("get", "quotas", code=3).err
         assert facts(place.anywhere("describe", "namespace", "team-a").out)["Name"] == "team-a"
+        refused = place.anywhere("get", "namespaces", code=3).err
+        assert "may not list namespaces" not in refused, "the namespace of the context may not be read either"
+        assert "name a namespace that you may read: `gpuctl get namespaces NAME`" in refused
+        named = place.anywhere("get", "namespaces", "team-a")
+        assert (column(named.out, "NAME", "QUOTA"), named.err) == ([("team-a", "theirs")], "")
         own = json.loads(place.plane.kubeconfig("alice").read_text())
         own["contexts"][0]["context"]["namespace"] = "team-a"
         (place.directory / "own.kubeconfig").write_text(json.dumps(own))

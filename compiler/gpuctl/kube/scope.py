@@ -38,6 +38,10 @@ class Scope:
         """Add a note, once."""
         self._notes[text] = None
 
+    def take_notes(self, other: Scope) -> None:
+        """Add the notes of another scope."""
+        self._notes.update(other._notes)
+
     def all(self, kind: str, *, labels: str = "", fields: str = "") -> list[Object]:
         """Return all objects of a kind; [] if the kind is not installed.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from gpuctl.capacity.snapshot.pod_requests import pod_requests
-from gpuctl.hints import NAMED_NAMESPACE
+from gpuctl.hints import NAMED_NAMESPACE, ListHint
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.not_found import no_such
 from gpuctl.kube.quota_lists import list_quota_objects
@@ -111,20 +111,36 @@ def list_namespaces(
 
     :param everything: return all namespaces.
     :raises NotThere: one of the names does not exist.
+    :raises ApiError: a named namespace, or without names that of the context, may not be read.
     """
     rows: Sequence[NamespaceRow | NamespaceItem]
     if reader.service is not None:
         rows = namespaces_of_service(reader.service, everything=everything or bool(names))
     else:
-        found = read_contents(reader.scope, reader.keys)
-        shown = read_namespaces(found, reader.settings, reader.keys)
-        if found.assumed or reader.scope.is_confined:
-            # Other namespaces may exist and be readable one by one.
-            there = {item.name for item in shown}
-            shown += [_namespace(reader, name) for name in dict.fromkeys(names) if name not in there]
-        rows = [item.row for item in shown if names or everything or item.is_of_interest or item.name in found.assumed]
+        rows = _rows_of_cluster(reader, names, everything=everything)
     check_names("namespace", names, [item.name for item in rows])
     return [item for item in rows if not names or item.name in names]
+
+
+def _rows_of_cluster(reader: ReadContext, names: Sequence[str], *, everything: bool) -> list[NamespaceRow]:
+    """Return the rows of all namespaces that may be listed, and of those named, which may be readable one by one."""
+    scope = Scope(reader.scope.session, reader.scope.namespace)
+    try:
+        found = read_contents(scope, reader.keys)
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+        if names:
+            return [_namespace(reader, name).row for name in dict.fromkeys(names)]
+        how = ListHint("namespaces", "NAME")
+        error.hint = say("name a namespace that you may read: {command}", command=how)
+        raise
+    reader.scope.take_notes(scope)
+    shown = read_namespaces(found, reader.settings, reader.keys)
+    if found.assumed or scope.is_confined:
+        there = {item.name for item in shown}
+        shown += [_namespace(reader, name) for name in dict.fromkeys(names) if name not in there]
+    return [item.row for item in shown if names or everything or item.is_of_interest or item.name in found.assumed]
 
 
 def namespace_names(reader: ReadContext) -> list[str]:
@@ -155,8 +171,7 @@ def _namespace(reader: ReadContext, name: str) -> Namespace:
     if is_dns_label(name):
         scope = Scope(reader.scope.session, name)
         found = read_namespaces(read_contents(scope, reader.keys), reader.settings, reader.keys)
-        for note in scope.notes:
-            reader.scope.note(note)
+        reader.scope.take_notes(scope)
     if not found:
         raise no_such("namespace", name, reader.scope.session.names(RESOURCES["Namespace"]))
     return found[0]
