@@ -8,6 +8,8 @@ import shlex
 import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from importlib.metadata import entry_points, metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -150,23 +152,33 @@ def interpreter_for_image_user() -> UserInterpreter:
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for python in (sys.executable, f"/usr/bin/{version}"):
         path = Path(python).resolve()
-        if path.exists() and all(part.stat().st_mode & 0o001 for part in (path, *path.parents)):
+        if path.exists() and is_open_to_all(path):
             return UserInterpreter(python, {"user": int(user), "group": int(group), "extra_groups": []})
     pytest.skip("no interpreter that other users than root may run")
 
 
+def is_open_to_all(path: Path) -> bool:
+    """Return True if every user may enter a directory, or run a file, and enter the directories above it."""
+    return all(part.stat().st_mode & 0o001 for part in (path, *path.parents))
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """A directory below which every user may read. That of pytest is only its owner's, and so may be TMPDIR."""
+    places = map(Path, (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"))
+    place = next((place for place in places if place.exists() and is_open_to_all(place)), None)
+    if os.geteuid() == 0 and place is None:
+        pytest.skip("no directory for temporary files that other users than root may enter")
+    with tempfile.TemporaryDirectory(prefix="gpuctl-image-", dir=place) as found:
+        yield Path(found)
+
+
 @pytest.mark.slow
-def test_service_runs_as_the_image_user_in_a_read_only_directory(
-    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_service_runs_as_the_image_user_in_a_read_only_directory(plane: ControlPlane, directory: Path) -> None:
     """The user owns no file, the working directory is read-only, and only the image's environment is set."""
     (environment,) = [rest for step, rest in dockerfile() if step == "ENV"]
     values = dict(item.split("=", 1) for item in shlex.split(environment))
     assert (values["HOME"], values["GPUCTL_SERVER_HOST"]) == ("/tmp", "0.0.0.0")
-    directory = tmp_path_factory.mktemp("image", numbered=True)
-    for parent in (directory, *directory.parents):
-        if parent.stat().st_uid == os.geteuid() and parent != Path("/"):
-            parent.chmod(parent.stat().st_mode | 0o055)
     kubeconfig = directory / "kubeconfig"
     kubeconfig.write_text(plane.kubeconfig().read_text())
     kubeconfig.chmod(0o644)
@@ -176,6 +188,8 @@ def test_service_runs_as_the_image_user_in_a_read_only_directory(
     scratch.chmod(0o777)
     directory.chmod(0o555)
     python, options = interpreter_for_image_user()
+    if options and not is_open_to_all(ROOT):
+        pytest.skip("the sources are in a directory that other users than root may not enter")
     paths = os.pathsep.join(path for path in sys.path if path and Path(path).exists())
     places = {"HOME": str(scratch), "TMPDIR": str(scratch), "KUBECONFIG": str(kubeconfig), "PYTHONPATH": paths}
     process = subprocess.Popen(
