@@ -50,6 +50,16 @@ def local_bounds(start: str, end: str, step: StepUnit, zone: str) -> list[str]:
             *("2018-11-03T03:00", "2018-11-05T02:00", StepUnit.DAY, "America/Sao_Paulo"),
             ["11-03 00:00", "11-04 01:00", "11-05 00:00"],
         ),
+        # Clocks were set back at 00:01: the next whole UTC hour was still on the day before.
+        (
+            *("2010-11-06T03:00", "2010-11-08T04:00", StepUnit.DAY, "America/St_Johns"),
+            ["11-06 00:30", "11-07 00:30", "11-08 00:30"],
+        ),
+        # This zone had no 2011-12-30.
+        (
+            *("2011-12-29T10:00", "2012-01-01T10:00", StepUnit.DAY, "Pacific/Apia"),
+            ["12-29 00:00", "12-31 00:00", "01-01 00:00", "01-02 00:00"],
+        ),
     ],
 )
 def test_bounds_of_steps(start: str, end: str, step: StepUnit, zone: str, expected: list[str]) -> None:

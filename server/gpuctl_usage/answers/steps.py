@@ -63,7 +63,8 @@ def bounds(start: float, end: float, step: StepUnit, zone: tzinfo) -> list[int]:
     if step is StepUnit.TOTAL:
         # The first and the last representable hour have no date in some time zones.
         return [first, last]
-    return [first, *(time for time in _inner(first, last, step, zone) if first < time < last), last]
+    # A day that a zone skipped, such as 2011-12-30 in Samoa, has the same first moment as the next one.
+    return sorted({first, *(time for time in _inner(first, last, step, zone) if first < time), last})
 
 
 def _inner(first: int, last: int, step: StepUnit, zone: tzinfo) -> Iterator[int]:
@@ -72,6 +73,9 @@ def _inner(first: int, last: int, step: StepUnit, zone: tzinfo) -> Iterator[int]
         day = _following(day, step)
         # If midnight does not exist or occurs twice, this is the first moment of the day.
         begin = next_hour(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp())
+        while datetime.fromtimestamp(begin, zone).date() < day:
+            # Clocks were set back just after midnight, as in Newfoundland until 2011.
+            begin += HOUR
         if begin >= last:
             return
         yield begin
