@@ -236,16 +236,16 @@ def test_end_before_a_restart_is_not_recorded_again() -> None:
     ],
 )
 def test_recorded_holdings_are_not_changed_after_a_restart(obj: Object) -> None:
-    """A pod that still runs was on a missing node: it holds GPUs again since then."""
+    """A pod that still runs was on a missing node: it holds GPUs again since the node has them."""
     facts = MAKER.of(obj)
     assert isinstance(facts, PodFacts)
     again = OpenIntervals(WEIGHTS, known_until=T0 + 120)
     again.restore([], [])
     again.restore_ended({"u1": T0 + 100.0})
-    again.put_node(node(), T0 + 400)
+    again.put_node(node(written=T0 + 300), T0 + 400)
     again.put_pod(facts, Belonging(WorkloadKey("a", "Pod", "p", "u1")), T0 + 400)
     again.all_listed(T0 + 401)
-    assert [item.start for item in again.take().holdings] == ([] if facts.over else [T0 + 120])
+    assert [item.start for item in again.take().holdings] == ([] if facts.over else [T0 + 300])
 
 
 def test_pod_deleted_in_an_outage_ends_when_last_seen() -> None:
@@ -698,9 +698,9 @@ def test_capacities_of_a_returned_node_do_not_overlap() -> None:
     intervals.drop_node("n1", T0 + 50.7)
     intervals.put_node(node(written=T0 + 50), T0 + 51)
     assert [item.start for item in intervals.open_capacities()] == [T0 + 50.7]
-    again = OpenIntervals(WEIGHTS, known_until=T0 + 60)
+    again = OpenIntervals(WEIGHTS, known_until=T0 + 59)
     again.restore([], [], {"n1": T0 + 60.5})
-    again.put_node(node(), T0 + 90)
+    again.put_node(node()._replace(created=T0 + 60), T0 + 90)
     assert [item.start for item in again.open_capacities()] == [T0 + 60.5]
 
 
@@ -726,6 +726,46 @@ def test_node_that_was_created_again_in_an_outage() -> None:
     behind.restore(before.open_holdings(), before.open_capacities())
     behind.put_node(node(), T0 + 90)
     assert behind.take().capacities == []
+
+
+@pytest.mark.parametrize("before", [0, 4])
+@pytest.mark.parametrize(
+    ("written", "devices", "pods", "since"),
+    [
+        (900, 0, {}, 900),
+        # A restarted collector may count other resources as GPUs.
+        (-50, 0, {}, 1001),
+        # The last write of the node says nothing of a driver's devices.
+        (900, 4, {}, 1001),
+        (900, 0, {"u1": (1, 300)}, {0: 300, 4: 900}),
+        (900, 0, {"u1": (4, 300), "u2": (3, 500)}, {0: 300, 4: 500}),
+        (900, 4, {"u1": (7, 70)}, 70),
+        (200, 0, {"u1": (7, 300)}, 200),
+    ],
+)
+def test_growth_of_a_node_in_an_outage(
+    before: int, written: float, devices: int, pods: dict[str, tuple[int, float]], since: Any
+) -> None:
+    """GPUs that no pod held count only since they are seen: they may not have existed."""
+    earlier = OpenIntervals(WEIGHTS)
+    earlier.put_node(node(gpus=before), T0)
+    earlier.all_listed(T0)
+    again = OpenIntervals(WEIGHTS, known_until=T0 + 60)
+    again.restore([], earlier.open_capacities())
+    again.put_devices({"n1": float(devices)} if devices else {}, T0 + 990)
+    again.put_node(node(gpus=8 - devices, written=T0 + written), T0 + 1000)
+    for uid, (gpus, start) in pods.items():
+        held = facts(pod(container(gpus), containerStatuses=[runs(start)]))._replace(uid=uid, scheduled=T0 + start)
+        # One that has ended counts for the time in which it held its GPUs.
+        held = held._replace(over=True, finished=T0 + 600) if uid == "u1" else held
+        again.put_pod(held, bare(held), T0 + 1000)
+    again.all_listed(T0 + 1001)
+    changes = again.take()
+    since = since if isinstance(since, int) else since[before]
+    old = [(4.0, T0 - 1000, T0 + since)] if before else []
+    assert [(item.gpus, item.start, item.end) for item in changes.capacities] == [*old, (8.0, T0 + since, None)]
+    found = roll_up(int(T0), 1800, changes.holdings, changes.capacities, [], 15)
+    assert discrepancies(found) == []
 
 
 def test_capacity_states_of_a_node() -> None:

@@ -21,7 +21,10 @@ from gpuctl_usage.gathering.tracked_objects import (
     Changes,
     TrackedNode,
     TrackedPod,
+    capacity_of,
     change_time,
+    exceeds_since,
+    texts_of,
 )
 
 _SPLIT_FIELDS = ("workload", "node", "gpus", "model", "labels", "annotations")
@@ -72,8 +75,9 @@ class OpenIntervals:
             self.drop_node(name, gone, EndReason.LAST_SEEN)
         self._listed = True
         for node in self._nodes.values():
-            if node.facts is not None and node.open is not None and node.open.state is CapacityState.UNSIZED:
-                self._renew_node(node, at, node.facts)
+            since = self._growth_time(node, at)
+            if node.facts is not None and self._renew_node(node, at, node.facts, since):
+                self._renew_pods(node, at, None)
 
     def put_namespace(self, facts: NamespaceFacts, at: float) -> None:
         """Update a namespace."""
@@ -123,7 +127,7 @@ class OpenIntervals:
         """Update a pod and its workload."""
         pod = self._pods.setdefault(facts.uid, TrackedPod())
         before, pod.facts = pod.facts, facts
-        self._belong(pod, belonging)
+        pod.belong(belonging)
         if facts.node:
             pod.node = facts.node
             self._nodes.setdefault(facts.node, TrackedNode()).pods.add(facts.uid)
@@ -134,7 +138,7 @@ class OpenIntervals:
         pod = self._pods.get(uid)
         if pod is not None:
             before = pod.belonging
-            self._belong(pod, belonging)
+            pod.belong(belonging)
             self._renew(pod, at, change_time(before, belonging))
 
     def drop_pod(
@@ -175,13 +179,6 @@ class OpenIntervals:
         """Return the changes since the last call."""
         return self._changes.take()
 
-    def _belong(self, pod: TrackedPod, belonging: Belonging) -> None:
-        if pod.belonging is None and pod.open is not None:
-            # After a restart, the restored holding has the last known workload.
-            pod.belonging = belonging if belonging.certain else Belonging.of(pod.open)
-        elif pod.belonging is None or belonging.certain:
-            pod.belonging = belonging
-
     def _renew(self, pod: TrackedPod, at: float, written: float | None) -> None:
         """Update a pod's holding. ``written``: when the change was written; None if unknown."""
         facts, belonging = pod.facts, pod.belonging
@@ -201,6 +198,7 @@ class OpenIntervals:
         start = before.start if before is not None else self._start(pod, facts, node, gpus, at)
         if start is None:
             return
+        namespace = self._namespaces.get(facts.namespace)
         now = Holding(
             facts.uid,
             facts.namespace,
@@ -209,8 +207,8 @@ class OpenIntervals:
             facts.node,
             gpus,
             node.facts.model,
-            self._texts_of(facts, belonging, "labels"),
-            self._texts_of(facts, belonging, "annotations"),
+            texts_of((namespace, facts, belonging), "labels"),
+            texts_of((namespace, facts, belonging), "annotations"),
             start,
             smallest(before.started if before is not None else None, facts.started),
             None,
@@ -333,10 +331,13 @@ class OpenIntervals:
         facts = node.facts
         assert facts is not None
         gpus = self._capacity(node, facts)
+        if not self._listed and self._known_until is not None and facts.created <= self._known_until:
+            # All pods are needed to date the growth of a node that an earlier collector followed.
+            gpus = min(gpus, node.gpus)
         if node.open is None:
             if gpus:
                 state = self._state(node, facts)
-                start = self._begin(facts, at) if since is None else min(since, self._begin(facts, at))
+                start = since if since is not None and self._listed else self._begin(facts, at)
                 # Times of the API server have whole seconds, and its GPUs may have been gone while a pod held them.
                 start = max(start, self._changes.capacity_ends.get(facts.name, start))
                 node.open = Capacity(facts.name, facts.model, gpus, state, start, None)
@@ -365,26 +366,25 @@ class OpenIntervals:
         time.
         """
         if not self._listed:
-            return min(max(facts.created, self._known_until or 0.0), at)
+            return min(facts.created, at)
         return min(max(facts.created, at if facts.written is None else facts.written), at)
 
-    def _capacity(self, node: TrackedNode, facts: NodeFacts) -> float:
-        """Return the node's allocatable GPUs, at least the ones held by pods: a failed card, or one whose device plugin
-        restarts, is held until its pod ends.
+    def _growth_time(self, node: TrackedNode, at: float) -> float | None:
+        """Return since when a node has more GPUs than an earlier collector saw, None if it has not: since pods held
+        more, else the latest possible time. No time counts as free in which they may not have existed.
         """
-        held = claimed = 0.0
-        for pod in map(self._pods.__getitem__, node.pods):
-            if pod.open is not None and pod.facts is not None and pod.facts.by_claim:
-                claimed += pod.open.gpus
-            elif pod.open is not None:
-                held += pod.open.gpus
-        own = facts.allocatable
-        if own < facts.capacity:
-            own = max(own, min(facts.capacity, held))
-        # Claimed GPUs exist even if the ResourceSlices cannot be read.
-        total = own + max(self._devices.get(facts.name, 0.0), claimed)
-        # Until all pods are listed, it is not known which of them hold claimed GPUs.
-        return total if self._listed else max(total, held + claimed)
+        facts, known_until = node.facts, self._known_until or 0.0
+        if facts is None or self._capacity(node, facts) <= node.gpus:
+            return None
+        held = [*self._changes.holdings_on(facts.name), *(self._pods[uid].open for uid in node.pods)]
+        proven = exceeds_since(filter(None, held), node.gpus + _EPSILON, known_until)
+        # The last write of a node says nothing about the devices of a driver.
+        is_dated = not self._devices.get(facts.name) and (facts.written or 0.0) > known_until
+        return smallest(at, proven, facts.written if is_dated else None)
+
+    def _capacity(self, node: TrackedNode, facts: NodeFacts) -> float:
+        pods = map(self._pods.__getitem__, node.pods)
+        return capacity_of(facts, pods, self._devices.get(facts.name, 0.0), all_known=self._listed)
 
     def _state(self, node: TrackedNode, facts: NodeFacts) -> CapacityState:
         """Return a node's state. Until all pods are listed, an unsized node stays unsized."""
@@ -392,9 +392,3 @@ class OpenIntervals:
         if (was_unsized and not self._listed) or any(self._pods[uid].unsized for uid in node.pods):
             return CapacityState.UNSIZED
         return facts.state
-
-    def _texts_of(self, facts: PodFacts, belonging: Belonging, name: str) -> Mapping[str, str]:
-        """Return labels or annotations: of the workload, else of the pod, else of the namespace."""
-        namespace = self._namespaces.get(facts.namespace)
-        parts = (namespace, facts, belonging)
-        return {key: value for part in parts if part is not None for key, value in getattr(part, name)}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from gpuctl_usage.facts import Capacity, Holding, WorkloadKey
-from gpuctl_usage.gathering.object_facts import NodeFacts, PodFacts, Texts
+from gpuctl_usage.gathering.object_facts import NamespaceFacts, NodeFacts, PodFacts, Texts
 
 
 class Belonging(NamedTuple):
@@ -66,6 +67,10 @@ class ChangeRecorder:
             self.capacity_ends[capacity.node] = capacity.end
         self._since = since if self._since is None else min(self._since, since)
 
+    def holdings_on(self, node: str) -> list[Holding]:
+        """Return the recorded holdings of a node."""
+        return [holding for holding in self._holdings.values() if holding.node == node]
+
     def take(self) -> Changes:
         """Return the changes since the last call."""
         changes = Changes(list(self._holdings.values()), list(self._capacities.values()), self._since)
@@ -94,6 +99,14 @@ class TrackedPod:
     not_before: float = 0.0
     is_recorded: bool = False
 
+    def belong(self, belonging: Belonging) -> None:
+        """Update its workload."""
+        if self.belonging is None and self.open is not None:
+            # After a restart, the restored holding has the last known workload.
+            self.belonging = belonging if belonging.certain else Belonging.of(self.open)
+        elif self.belonging is None or belonging.certain:
+            self.belonging = belonging
+
 
 @dataclass
 class TrackedNode:
@@ -102,6 +115,11 @@ class TrackedNode:
     facts: NodeFacts | None = None
     open: Capacity | None = None
     pods: set[str] = field(default_factory=set)
+
+    @property
+    def gpus(self) -> float:
+        """Return the GPUs of the open capacity."""
+        return 0.0 if self.open is None else self.open.gpus
 
     def is_replaced_by(self, facts: NodeFacts, known_until: float) -> bool:
         """Return True if the node of an earlier collector was deleted since ``known_until``, and another one of its
@@ -117,3 +135,41 @@ def change_time(before: Dated | None, now: Dated) -> float | None:
     if before is not None and before.written is not None and now.written is not None and now.written <= before.written:
         return None
     return now.written
+
+
+def texts_of(parts: Iterable[NamespaceFacts | PodFacts | Belonging | None], name: str) -> Mapping[str, str]:
+    """Return the labels or annotations of a namespace, a pod and its workload together; later ones replace earlier
+    ones.
+    """
+    return {key: value for part in parts if part is not None for key, value in getattr(part, name)}
+
+
+def capacity_of(facts: NodeFacts, pods: Iterable[TrackedPod], offered: float, *, all_known: bool) -> float:
+    """Return a node's allocatable GPUs, at least the ones held by pods: a failed card, or one whose device plugin
+    restarts, is held until its pod ends.
+
+    :param offered: GPUs that DRA drivers offer.
+    :param all_known: False until all pods are listed: it is not known before which of them hold claimed GPUs.
+    """
+    held = claimed = 0.0
+    for pod in pods:
+        if pod.open is not None and pod.facts is not None and pod.facts.by_claim:
+            claimed += pod.open.gpus
+        elif pod.open is not None:
+            held += pod.open.gpus
+    own = facts.allocatable
+    if own < facts.capacity:
+        own = max(own, min(facts.capacity, held))
+    # Claimed GPUs exist even if the ResourceSlices cannot be read.
+    total = own + max(offered, claimed)
+    return total if all_known else max(total, held + claimed)
+
+
+def exceeds_since(holdings: Iterable[Holding], gpus: float, earliest: float) -> float | None:
+    """Return when holdings first had more than a number of GPUs, not before a time; None if they never had."""
+    once = {(item.pod_uid, item.start): item for item in holdings}.values()
+    for moment in sorted({max(item.start, earliest) for item in once}):
+        held = (item.gpus for item in once if item.start <= moment and (item.end is None or moment < item.end))
+        if sum(held) > gpus:
+            return moment
+    return None
