@@ -311,24 +311,100 @@ def test_namespaces_deleted_before_a_refusal_are_reported() -> None:
         delete_namespaces(session, plan("b"), 1.0, lambda step: None, lambda text: None)
 
 
+STARTED = format_timestamp(NOW - timedelta(hours=3, minutes=5))
+
+
+def named(kind: str, name: str, owner: Any = None, **fields: Any) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name, "namespace": "n", "uid": f"{kind}-{name}", "creationTimestamp": STARTED}
+    if owner is not None:
+        reference = {"kind": owner["kind"], "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
+        metadata["ownerReferences"] = [{**reference, "controller": True}]
+    return {"kind": kind, "metadata": metadata, **fields}
+
+
+def pod(name: str, owner: Any = None, *, running: bool = True) -> dict[str, Any]:
+    states = [{"name": "main", "state": {"running": {"startedAt": STARTED}}}] if running else []
+    return named("Pod", name, owner, status={"phase": "Running" if running else "Pending", "containerStatuses": states})
+
+
+class NamespaceObjects:
+    """A session with the objects of a namespace, some kinds of which may not be listed.
+
+    :param served: further kinds: group -> kinds.
+    """
+
+    def __init__(self, objects: Any, forbidden: Any = (), served: Any = None) -> None:
+        self.objects = objects
+        self.forbidden = set(forbidden)
+        self.served = served or {}
+
+    def server_time(self) -> float:
+        return NOW.timestamp()
+
+    def request(self, method: str, path: str, *, accept: str) -> Any:
+        verbs = ["delete", "list"]
+        groups = {
+            group: [
+                {"resource": f"{kind.lower()}s", "responseKind": {"kind": kind}, "scope": "Namespaced", "verbs": verbs}
+                for kind in kinds
+            ]
+            for group, kinds in self.served.items()
+        }
+        return {
+            "items": [
+                {"metadata": {"name": group}, "versions": [{"version": version, "resources": kinds}]}
+                for group, kinds in groups.items()
+                for version in ("v2", "v1")
+                if path == ("/apis" if group else "/api")
+            ]
+        }
+
+    def get(self, key: Key) -> Any:
+        return {"kind": "Namespace", "metadata": {"name": "n", "uid": "n"}} if key.kind == "Namespace" else None
+
+    def list_objects(self, resource: Resource, namespace: str) -> Any:
+        if resource.kind in self.forbidden:
+            raise FORBIDDEN
+        return [obj for obj in self.objects if obj["kind"] == resource.kind], "1"
+
+    def list_metadata(self, resource: Resource, namespace: str) -> Any:
+        metadata = [obj["metadata"] for obj in self.list_objects(resource, namespace)[0]]
+        return [{"kind": "PartialObjectMetadata", "metadata": item} for item in metadata]
+
+    def each(self, task: Any, items: Any) -> list[Any]:
+        return list(map(task, items))
+
+
+def test_question_about_a_namespace_counts_each_object_with_its_controller() -> None:
+    """Also objects of foreign controllers and of kinds that gpuctl does not know, each once."""
+    flow, idle = named("Workflow", "build"), named("Workflow", "idle")
+    lost = named("Job", "left", {"kind": "Cluster", "metadata": {"name": "c", "uid": "elsewhere"}}, status={})
+    step = named("Job", "build-1", flow, status={"active": 1, "startTime": STARTED})
+    agent, web = named("DaemonSet", "agent"), named("Deployment", "web", status={"readyReplicas": 1})
+    replicas = named("ReplicaSet", "web-6d4f8b7c9d", web)
+    pods = [pod("build-1-x", step), pod("agent-x", agent, running=False), pod("web-6d4f8b7c9d-x2z4k", replicas)]
+    more = [named("Job", f"job-{number}", status={}) for number in range(2)]
+    rights = [named("ServiceAccount", name) for name in ("default", "builder")]
+    data = [named("PersistentVolumeClaim", "cache", flow), named("ConfigMap", "kube-root-ca.crt")]
+    served = {
+        "": ["Pod", "ConfigMap", "ServiceAccount", "Event"],
+        "apps": ["Deployment", "DaemonSet", "ReplicaSet"],
+        "argoproj.io": ["Workflow", "Sensor"],
+        "batch": ["Job"],
+    }
+    objects = [flow, idle, lost, step, agent, web, replicas, *pods, *more, *rights, *data, named("Event", "e")]
+    session: Any = NamespaceObjects(objects, {"Sensor"}, served)
+    (question,) = plan_namespace_deletion(session, ["n"], KEYS).confirm
+    running = "deployment/web (running for 3h), workflow/build (running for 3h)"
+    assert question == (
+        f"deletes namespace n and everything in it: {running}, job/left, job/job-0, job/job-1, 1 more (1 daemonset), "
+        "1 persistentvolumeclaim, 1 serviceaccount, 1 workflow.argoproj.io; sensors.argoproj.io could not be read"
+    )
+
+
 def test_question_about_a_namespace_names_what_runs_and_what_may_not_be_read() -> None:
     """Pods that wait for a node have no work to lose. A run that a user started is not in the status of its CronJob."""
-    started = format_timestamp(NOW - timedelta(hours=3, minutes=5))
-
-    def named(kind: str, name: str, owner: Any = None, **fields: Any) -> dict[str, Any]:
-        metadata: dict[str, Any] = {"name": name, "namespace": "n", "uid": name}
-        if owner is not None:
-            reference = {"kind": owner["kind"], "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
-            metadata["ownerReferences"] = [{**reference, "controller": True}]
-        return {"kind": kind, "metadata": metadata, **fields}
-
-    def pod(name: str, owner: Any = None, *, running: bool = True) -> dict[str, Any]:
-        states = [{"name": "main", "state": {"running": {"startedAt": started}}}] if running else []
-        return named(
-            "Pod", name, owner, status={"phase": "Running" if running else "Pending", "containerStatuses": states}
-        )
-
-    active = {"active": 1, "startTime": started}
+    active = {"active": 1, "startTime": STARTED}
     waiting, running = named("Job", "waiting", status=active), named("Job", "running", status=active)
     schedule = named("CronJob", "nightly", spec={}, status={})
     run = named("Job", "nightly-r1", schedule, status=active)
@@ -343,28 +419,13 @@ def test_question_about_a_namespace_names_what_runs_and_what_may_not_be_read() -
         pod("lone"),
     ]
     objects.append(pod("agent", {"kind": "DaemonSet", "metadata": {"name": "agent", "uid": "d"}}))
-    forbidden = {"Service"}
-
-    class Listed:
-        def server_time(self) -> float:
-            return NOW.timestamp()
-
-        def get(self, key: Key) -> Any:
-            return {"kind": "Namespace", "metadata": {"name": "n", "uid": "n"}} if key.kind == "Namespace" else None
-
-        def list_objects(self, resource: Resource, namespace: str) -> Any:
-            if resource.kind in forbidden:
-                raise FORBIDDEN
-            return [obj for obj in objects if obj["kind"] == resource.kind], "1"
-
-        def each(self, task: Any, items: Any) -> list[Any]:
-            return list(map(task, items))
-
-    session: Any = Listed()
+    session: Any = NamespaceObjects(objects, {"Service"})
+    forbidden = session.forbidden
     beginning = "deletes namespace n and everything in it: "
     (question,) = plan_namespace_deletion(session, ["n"], KEYS).confirm
     jobs = "job/running (running for 3h), cronjob/nightly (running for 3h), pod/lone (running for 3h), job/waiting"
-    assert question == f"{beginning}{jobs}, 1 pod of other controllers; services may not be read"
+    rest = "1 pod of other controllers; services may not be read"
+    assert question == f"{beginning}{jobs}, {rest}"
     forbidden.add("Pod")
     (question,) = plan_namespace_deletion(session, ["n"], KEYS).confirm
     jobs = "job/waiting (running for 3h), job/running (running for 3h), cronjob/nightly (running for 3h)"

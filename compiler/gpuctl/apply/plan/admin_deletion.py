@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from gpuctl.apply.plan.lost_work import lost_work, running_description
+from gpuctl.apply.plan.namespace_contents import namespace_contents
 from gpuctl.apply.plan.plan import Plan, Refused, Step
 from gpuctl.apply.plan.pool_labels import known_pools, pool_leave_steps, users_of, warn_about_users
 from gpuctl.apply.plan.quota_queue_notes import check_queue_deletions
@@ -16,29 +16,20 @@ from gpuctl.kube.not_found import no_such
 from gpuctl.kube.quota_lists import list_quota_objects
 from gpuctl.kube.session import Session
 from gpuctl.language.names import DEFAULT_POOL, KUBERNETES_PREFIX, SYSTEM_NAMESPACE
-from gpuctl.language.sentences import Sentence, clauses, say
+from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import (
-    OPTIONAL,
     RESOURCES,
-    WORKLOADS,
     Key,
     Object,
-    annotations_of,
     key_of,
     labels_of,
 )
 from gpuctl.objects.companion_names import config_map_name, pool_of
-from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours, main_title
+from gpuctl.objects.ownership_metadata import Records, is_ours
 from gpuctl.objects.queue_names import cluster_queue_name
-from gpuctl.objects.scheduled_jobs import runs_of
-from gpuctl.objects.workload_state import has_ended, pods_of_each
 
 _POLL = 0.5
-_NAMED = 5
-_CONTENTS = ("PersistentVolumeClaim", "Service", "Secret", "ConfigMap")
-# Objects that every namespace has.
-_BUILTIN = frozenset({"kube-root-ca.crt"})
 
 
 def plan_pool_deletion(
@@ -130,7 +121,7 @@ def plan_namespace_deletion(session: Session, names: Iterable[str], keys: Record
             say(
                 "deletes namespace {name} and everything in it: {contents}",
                 name=name,
-                contents=_contents(session, name, keys),
+                contents=namespace_contents(session, name, keys),
             )
         )
         queue = Key("ClusterQueue", "", cluster_queue_name(name))
@@ -213,65 +204,3 @@ def _held_by(namespace: Object) -> str:
     conditions = (namespace.get("status") or {}).get("conditions") or []
     said = [item["message"] for item in conditions if item.get("status") == "True" and item.get("message")]
     return "; ".join(said) or say("Kubernetes continues the deletion")
-
-
-def _contents(session: Session, name: str, keys: Records) -> str:
-    """Return the names of a namespace's jobs, and the number of its other objects, as text."""
-
-    def read(kind: str) -> list[Object] | None:
-        return if_allowed(lambda: session.list_objects(RESOURCES[kind], name)[0], None)
-
-    kinds = (*WORKLOADS, "Pod", *_CONTENTS)
-    found = dict(zip(kinds, session.each(read, kinds), strict=True))
-    lists = {kind: objects or [] for kind, objects in found.items()}
-    mains = [obj for kind in (*WORKLOADS, "Pod") for obj in lists[kind] if not is_controlled(obj)]
-    now = session.server_time()
-    works = [(obj, _running_work(obj, lists["Job"], found["Pod"], now)) for obj in mains]
-    works.sort(key=lambda work: work[1] is None)
-    titles = [_title(obj, running, keys) for obj, running in works]
-    more = [say("{number} more", number=len(titles) - _NAMED)] if len(titles) > _NAMED else []
-    parts = [*titles[:_NAMED], *more]
-    owners = [*mains, *filter(is_controlled, lists["Job"])]
-    known = {pod["metadata"]["uid"] for own in pods_of_each(lists["Pod"], owners) for pod in own}
-    others = [pod for pod in lists["Pod"] if is_controlled(pod) and pod["metadata"]["uid"] not in known]
-    if others:
-        parts.append(say("{pods:pod} of other controllers", pods=len(others)))
-    for kind in _CONTENTS:
-        number = sum(obj["metadata"]["name"] not in _BUILTIN for obj in lists[kind])
-        if number:
-            parts.append(f"{number} {RESOURCES[kind].plural if number > 1 else kind.lower()}")
-    unread = [RESOURCES[kind].plural for kind in kinds if found[kind] is None and kind not in OPTIONAL]
-    if not parts and not unread:
-        parts.append(say("nothing of note"))
-    unsaved = [
-        _title(obj, running, keys) for obj, running in works if running and keys.checkpoint in annotations_of(obj)
-    ]
-    listed = say("{parts}{unsaved}", parts=parts, unsaved=_not_saved(unsaved))
-    return clauses(listed, say("{objects} may not be read", objects=unread) if unread else "")
-
-
-def _running_work(obj: Object, jobs: Iterable[Object], pods: list[Object] | None, now: float) -> Sentence | None:
-    """Return how long a main object has run; None if no container has started.
-
-    :param jobs: the Jobs of the namespace, with the runs of scheduled trainings.
-    :param pods: the pods of the namespace; None if they may not be read: then the status of workloads is used.
-    """
-    if obj["kind"] == "Pod":
-        return None if has_ended(obj) else lost_work([obj], now)
-    workloads = runs_of(obj, jobs) or [obj]
-    running = next(filter(None, (running_description(workload, now) for workload in workloads)), None)
-    if running is None or pods is None:
-        return running
-    return lost_work((pod for own in pods_of_each(pods, workloads) for pod in own), now)
-
-
-def _not_saved(titles: list[str]) -> str:
-    """Return a warning for jobs whose checkpoints would run if each job were deleted by itself."""
-    if not titles:
-        return ""
-    return say("; checkpoints are not run: the progress of {titles:few5} is lost", titles=titles)
-
-
-def _title(obj: Object, running: Sentence | None, keys: Records) -> str:
-    title = main_title(obj, keys)
-    return say("{job} ({state})", job=title, state=running) if running else title
