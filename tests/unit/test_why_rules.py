@@ -445,6 +445,21 @@ NO_DRIVER = (
 )
 
 
+def test_pod_that_claims_devices_requests_a_gpu() -> None:
+    """The devices of a claim (DRA) are not among the limits of the container."""
+    evidence = recorded_evidence("gpu-not-requested")
+    pods = [
+        {**pod, "spec": {**pod["spec"], "containers": [_claiming(item) for item in pod["spec"]["containers"]]}}
+        for pod in evidence.job.pods
+    ]
+    found = explain(replace(evidence, job=replace(evidence.job, pods=pods))).finding
+    assert (found.cause, found.numbers["gpuResources"]) == ("gpu-driver-error", [])
+
+
+def _claiming(container: dict[str, Any]) -> dict[str, Any]:
+    return {**container, "resources": {**container.get("resources", {}), "claims": [{"name": "gpus"}]}}
+
+
 def test_runtime_error_without_driver_is_gpu_driver_error() -> None:
     found = recorded_evidence("config-invalid")
     (held,) = found.job.pods[0]["status"]["containerStatuses"]

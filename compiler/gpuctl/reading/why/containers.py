@@ -143,7 +143,9 @@ def _config(evidence: Evidence, held: WaitingContainer) -> Finding:
 def gpu_driver(pod: Object, line: str, numbers: dict[str, object], told: tuple[Proof, ...], again: str = "") -> Finding:
     """The program or the container runtime finds no GPU driver, or one that is too old for it."""
     name, node = pod["metadata"]["name"], (pod.get("spec") or {}).get("nodeName")
-    asked = [key for item in containers_of(pod["spec"]) for key in container_limits(item) if "/" in key]
+    containers = containers_of(pod["spec"])
+    asked = [key for item in containers for key in container_limits(item) if "/" in key]
+    has_claims = any((item.get("resources") or {}).get("claims") for item in containers)
     message = say(
         "the GPU driver on {node} does not serve the pod {pod}: {line}{again}",
         node=node,
@@ -156,7 +158,7 @@ def gpu_driver(pod: Object, line: str, numbers: dict[str, object], told: tuple[P
         fix = say(
             "use an image whose CUDA is not newer than the driver of {node}, or have the driver updated", node=node
         )
-    if not asked and not log.has_driver(line):
+    if not (asked or has_claims or log.has_driver(line)):
         message = say(
             "the program needs a GPU, but the pod {pod} requests none: {line}{again}", pod=name, line=line, again=again
         )
