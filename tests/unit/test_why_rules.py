@@ -27,6 +27,7 @@ from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.jobs.events_of_jobs import of_job
 from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.why import log_diagnosis as log
+from gpuctl.reading.why.container_exits import has_ended_container
 from gpuctl.reading.why.crashes import INDEX
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.explanation import explain
@@ -458,6 +459,19 @@ def test_pod_that_claims_devices_requests_a_gpu() -> None:
 
 def _claiming(container: dict[str, Any]) -> dict[str, Any]:
     return {**container, "resources": {**container.get("resources", {}), "claims": [{"name": "gpus"}]}}
+
+
+def test_claimed_gpus_of_a_pod_with_a_running_sidecar_are_held() -> None:
+    evidence = recorded_evidence("sidecar-running")
+    for pod in evidence.job.pods:
+        for item in pod["spec"]["containers"]:
+            item["resources"] = {"claims": [{"name": "gpus"}]}
+    claimed = {pod["metadata"]["uid"]: 4 for pod in evidence.job.pods}
+    assert all(map(has_ended_container, evidence.job.pods))
+    assert not any(map(has_ended_container, recorded_evidence("running").job.pods))
+    found = explain(replace(evidence, claimed_gpus=claimed)).finding
+    assert ", and holds 4 GPUs" in found.message
+    assert (found.cause, found.numbers["gpus"]) == ("sidecar-running", 4)
 
 
 def test_runtime_error_without_driver_is_gpu_driver_error() -> None:

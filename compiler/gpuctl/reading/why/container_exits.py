@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.timestamps import parse_timestamp
+from gpuctl.objects.workload_state import has_ended
 
 STEADY = 600.0
 """Seconds of running after which an earlier exit is ignored; kubelet resets its back-off then, too (kubelet.go)."""
@@ -42,6 +43,12 @@ def container_exits(pods: Iterable[Object], now: datetime) -> list[ContainerExit
     """
     found = [end for pod in pods for end in _of_pod(pod, now)]
     return sorted(found, key=lambda end: (end.finished, end.pod, end.container))
+
+
+def has_ended_container(pod: Object) -> bool:
+    """Return True if a container of a running pod has ended."""
+    statuses = (pod.get("status") or {}).get("containerStatuses") or []
+    return not has_ended(pod) and any("terminated" in (item.get("state") or {}) for item in statuses)
 
 
 def _of_pod(pod: Object, now: datetime) -> Iterator[ContainerExit]:

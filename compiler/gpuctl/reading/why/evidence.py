@@ -32,8 +32,9 @@ from gpuctl.reading.jobs.events_of_jobs import event_order, of_job
 from gpuctl.reading.jobs.job_facts import own_labels, scaler_of
 from gpuctl.reading.jobs.job_objects import Job, identity_of, is_idle_schedule
 from gpuctl.reading.jobs.status import is_ready
+from gpuctl.reading.nodes.node_devices import gpus_of_claims
 from gpuctl.reading.queues.queue_position import KueueLists, read_kueue
-from gpuctl.reading.why.container_exits import ContainerExit, container_exits
+from gpuctl.reading.why.container_exits import ContainerExit, container_exits, has_ended_container
 from gpuctl.reading.why.event_proofs import has_expected_reporter, is_outdated, preempted_by
 from gpuctl.reading.why.finding import in_namespace
 from gpuctl.reading.why.log_diagnosis import lines_of
@@ -64,6 +65,7 @@ class Evidence:
     :param device_claims: ResourceClaims and ResourceClaimTemplates that pods name, by kind and name; None if missing.
     :param namespace_pods: all pods of the namespace; read only if a quota is short.
     :param logs: last lines of crashed containers, by pod and container name.
+    :param claimed_gpus: uid of a pod -> GPUs that its claims (DRA) hold; of pods that :func:`has_ended_container`.
     :param kueue_workload: Kueue's Workload while Kueue holds the job back; ``kueue``: its queues and Workloads.
     :param scaler: the autoscaler of the job's workload.
     :param endpoint_slices: EndpointSlices of ``services``.
@@ -86,6 +88,7 @@ class Evidence:
     namespace_pods: list[Object] | None = None
     logs: Mapping[tuple[str, str], list[str]] = field(default_factory=dict)
     may_read_logs: bool = True
+    claimed_gpus: Mapping[str, int] = field(default_factory=dict)
     kueue_workload: Object | None = None
     kueue: KueueLists | None = None
     scaler: Object | None = None
@@ -167,6 +170,7 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
         namespace_pods=local.all_if_allowed("Pod") if quotas else None,
         logs=logs or {},
         may_read_logs=logs is not None,
+        claimed_gpus=gpus_of_claims(local, settings.gpu_resources, [pod for pod in pods if has_ended_container(pod)]),
         kueue_workload=admission,
         kueue=kueue,
         scaler=_scaler(local, job),

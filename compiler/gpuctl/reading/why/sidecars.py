@@ -25,7 +25,7 @@ def running_sidecar(evidence: Evidence) -> Finding | None:
     pod, ended, others = found[0]
     name, code = pod["metadata"]["name"], int(ended["state"]["terminated"].get("exitCode") or 0)
     resources = evidence.settings.gpu_resources
-    gpus = int(
+    gpus = sum(evidence.claimed_gpus.get(item["metadata"]["uid"], 0) for item, _, _ in found) + int(
         sum(amount for item, _, _ in found for key, amount in pod_requests(item["spec"]).items() if key in resources)
     )
     since = evidence.since(ended["state"]["terminated"].get("finishedAt"))
