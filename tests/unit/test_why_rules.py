@@ -474,6 +474,24 @@ def test_claimed_gpus_of_a_pod_with_a_running_sidecar_are_held() -> None:
     assert (found.cause, found.numbers["gpus"]) == ("sidecar-running", 4)
 
 
+def test_holders_of_a_scoped_quota_are_in_its_scope() -> None:
+    evidence = recorded_evidence("quota-exceeded")
+    (quota,) = evidence.quotas or []
+    selector = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}
+    scoped = {**quota, "spec": {**quota["spec"], "scopeSelector": selector}}
+    container = {"name": "main", "resources": {"requests": {"nvidia.com/gpu": "4"}}}
+    pods = [
+        {
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": evidence.job.identity.namespace},
+            "spec": {"priorityClassName": name, "containers": [container]},
+        }
+        for name in ("low", "high")
+    ]
+    found = explain(replace(evidence, quotas=[scoped], namespace_pods=pods)).finding
+    assert (found.cause, found.numbers["heldBy"]) == ("quota-exceeded", [{"job": "pod/high", "amount": "4"}])
+
+
 def test_runtime_error_without_driver_is_gpu_driver_error() -> None:
     found = recorded_evidence("config-invalid")
     (held,) = found.job.pods[0]["status"]["containerStatuses"]

@@ -18,6 +18,7 @@ from gpuctl.capacity.admission.quota_charges import (
     parse_unspecified,
     shortfalls,
 )
+from gpuctl.capacity.admission.quota_scopes import applies_to
 from gpuctl.hints import kubectl_line
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import TRAININGS, Object, labels_of
@@ -234,13 +235,18 @@ class _Holder(NamedTuple):
 
 
 def _holders(evidence: Evidence, found: list[Shortfall]) -> list[_Holder]:
-    """Return the namespace's other jobs that use the short resources, those with most of the first one first."""
+    """Return the namespace's other jobs that use the short resources of the quota, those with most of the first one
+    first.
+    """
     resources = [item.resource for item in found]
+    quotas = [item for item in evidence.quotas or [] if item["metadata"]["name"] == found[0].quota]
     holders: dict[tuple[str, str], _Holder] = {}
     for pod in evidence.namespace_pods or []:
         identity = identity_of(pod, evidence.keys)
         amounts = charges(pod)
         if identity == evidence.job.identity or not any(amounts.get(name) for name in resources):
+            continue
+        if not all(applies_to(quota, pod) for quota in quotas):
             continue
         key = (identity.kind, identity.object_name) if identity else ("pod", str(pod["metadata"]["name"]))
         used = holders.setdefault(key, _Holder(*key, owner_of(labels_of(pod)), {})).used
