@@ -9,8 +9,10 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from gpuctl.capacity.fit.waiting_fit import fit_waiting
+from gpuctl.capacity.snapshot.device_entries import resource_claim_template_entry
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot, load, render
 from gpuctl.cli.main import cli
+from support.fit_objects import claim_template, device_class, exactly, resource_slice
 
 Object = dict[str, Any]
 
@@ -65,6 +67,30 @@ def test_waiting_pods_of_a_replica_get_one_verdict() -> None:
     ]
     assert verdicts(cluster([node("a", 8)], pods)) == {"LeaderWorkerSet/chat": ("never", 2, 1)}
     assert verdicts(cluster([node("a", 8), node("b", 8)], pods)) == {"LeaderWorkerSet/chat": ("fits", 2, 2)}
+
+
+def test_waiting_pods_with_different_device_claims_are_judged_apart() -> None:
+    """Two roles of a JobSet that differ in their claims only: one asks for more devices than any node has."""
+    labels = {"jobset.sigs.k8s.io/jobset-name": "both"}
+    pods = [
+        pod(f"both-{name}-0-0", 0, f"both-{name}-0", labels=labels, deviceClaims=[claim_of(name)])
+        for name in ("small", "large")
+    ]
+    have = cluster(
+        [node("a", 0)],
+        pods,
+        device_classes=[device_class()],
+        resource_slices=[resource_slice("a", 4)],
+        resource_claim_templates=[
+            resource_claim_template_entry(claim_template(exactly(count), name=name))
+            for name, count in {"small": 2, "large": 5}.items()
+        ],
+    )
+    assert sorted(item.verdict for item in fit_waiting(have)) == ["fits", "never"]
+
+
+def claim_of(template: str) -> Object:
+    return {"name": "gpus", "resourceClaimTemplateName": template}
 
 
 def test_verdicts_are_named_by_workload() -> None:

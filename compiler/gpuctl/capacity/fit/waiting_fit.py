@@ -66,8 +66,8 @@ def _workload_of(pod: Object) -> Key:
 
 def _placement_key(pod: Object) -> Hashable:
     """Return a value that is equal for pods that may go to the same nodes."""
-    names = ("requests", "wants", "priority", "priorityClass", "hostPorts", "antiAffinity", "claims", "hasDeadline")
-    return _hashable([pod.get(name) for name in names])
+    names = ("requests", "wants", "priority", "priorityClass", "hostPorts", "antiAffinity", "claims", "deviceClaims")
+    return _hashable([pod.get(name) for name in (*names, "hasDeadline")])
 
 
 def _hashable(value: Any) -> Hashable:
