@@ -68,8 +68,7 @@ def _is_plain(state: QueueState, decided: dict[int, bool], movers: Sequence[Queu
 
 def is_never_admitted(state: QueueState, job: QueuedJob) -> bool:
     """Return True if a job is never admitted, even without any other job."""
-    node = quota_trees(state.cluster_queues, state.cohorts)[job.queue]
-    return not _may_fit(state, node, job)
+    return not _may_fit(state, state.unused_quota[job.queue], job)
 
 
 def is_same_in_parts(job: QueuedJob, outcome: QueueOutcome, rules: ClusterQueueRules) -> bool:

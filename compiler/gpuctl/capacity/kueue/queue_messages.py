@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from gpuctl.capacity.kueue.cohorts import ZERO, FlavorResource
-from gpuctl.capacity.kueue.queue_quota import QueueHeadroom, QuotaNode, lacking, queue_quota, quota_trees
+from gpuctl.capacity.kueue.queue_quota import QueueHeadroom, QuotaNode, lacking, queue_quota
 from gpuctl.capacity.kueue.queue_state import ClusterQueueRules, QueuedJob, QueueState
 from gpuctl.capacity.scheduler.scheduler_model import amount_of
 from gpuctl.language.sentences import Sentence, say
@@ -63,7 +63,7 @@ def never_admitted_message(path: QueuePath, job: QueuedJob, rules: ClusterQueueR
     uncovered = [name for name in job.requests if name not in covered]
     if uncovered:
         return say("{queue} has no quota for {resources:and}, which it asks for", queue=path, resources=uncovered)
-    found = flavor_headroom(job, rules, quota_trees(state.cluster_queues, state.cohorts)[job.queue])
+    found = flavor_headroom(job, rules, state.unused_quota[job.queue])
     for pods in job.pod_sets:
         for resource, value in pods.requests.items():
             asked = amount_of(resource, value)

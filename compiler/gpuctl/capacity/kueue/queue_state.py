@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from gpuctl.capacity.kueue.cohorts import FlavorResource, cohort_of, parent_of
 from gpuctl.capacity.kueue.kueue_configuration import OWN_LABELS, KueueConfiguration
-from gpuctl.capacity.kueue.queue_quota import is_in_cycle, quota_trees
+from gpuctl.capacity.kueue.queue_quota import QuotaNode, is_in_cycle, quota_trees
 from gpuctl.capacity.scheduler.scheduler_model import Units
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object
@@ -123,6 +124,11 @@ class QueueState:
     roots: dict[str, str]
     holding: list[QueuedJob] = field(default_factory=list)
     waiting: list[QueuedJob] = field(default_factory=list)
+
+    @cached_property
+    def unused_quota(self) -> Mapping[str, QuotaNode]:
+        """The quota of the ClusterQueues by name while no job holds any. Read only."""
+        return quota_trees(self.cluster_queues, self.cohorts)
 
     def part(self, root: str) -> QueueState:
         """Return the state of the ClusterQueues below a root."""
