@@ -688,16 +688,31 @@ def test_snapshot_round_trips_through_a_file() -> None:
         ),
         (
             lambda text: text.replace('"cpu": "32"', '"cpu": "many"'),
-            "nodes[0].allocatable.cpu: 'many' is not a quantity",
+            'nodes[0].allocatable.cpu: "many" is not a quantity',
         ),
-        (lambda text: text.replace('"priority": 0', '"priority": "0"'), "pods[0].priority is not a whole number"),
+        (lambda text: text.replace('"priority": 0', '"priority": "0"'), 'pods[0].priority: "0" is not a whole number'),
+        (
+            lambda text: text.replace('"priority": 0', '"priority": 0.0'),
+            'pods[0].priority: "0.0" is not a whole number',
+        ),
+        (lambda text: text.replace('"priority": 0', '"Priority": 0'), "pods[0].Priority is not a field of a snapshot"),
+        (lambda text: text.replace("2026-01-01T00:00:00Z", "2026-02-30T00:00:00Z"), 'Z" is not a time such as 2026-01'),
+        (lambda text: text.replace('"32"', '"\\ud800"'), "it has text that is not Unicode"),
+        (lambda text: text.replace('"In"', '"Inside"'), '.operator: "Inside" is not one of In, NotIn, Exists'),
+        (lambda text: text.replace('"low"', ""), "matchExpressions[0].values: [] is not a list with a text"),
         (lambda text: text.replace('"namespace": "team", ', ""), "pods[0].namespace is missing"),
         (lambda text: text.replace('"takenAt"', '"x"'), "takenAt is missing"),
-        (lambda text: text.replace('"budgets": []', '"budgets": {}'), "budgets is not a list"),
+        (lambda text: text.replace('"budgets": []', '"budgets": {}'), "budgets: {} is not a list"),
     ],
 )
 def test_damaged_snapshot_error_names_the_field(change: Callable[[str], str], message: str) -> None:
-    text = render(cluster([node("a")], [running("x", "a")]))
+    scope = {"scopeName": "PriorityClass", "operator": "In", "values": ["low"]}
+    quota = {
+        "kind": "ResourceQuota",
+        "metadata": {"namespace": "team", "name": "q"},
+        "spec": {"scopeSelector": {"matchExpressions": [scope]}},
+    }
+    text = render(cluster([node("a")], [running("x", "a")], quotas=[quota], priority_classes=[]))
     with pytest.raises(DamagedSnapshot) as caught:
         load(change(text), "c.json")
     assert message in str(caught.value)

@@ -356,11 +356,11 @@ def test_snapshot_and_context_exclude_each_other(repository: Repository) -> None
     ("text", "why"),
     [
         ("{}", "its `kind` is not ClusterSnapshot"),
-        (render(Snapshot("yesterday", [], [])), "takenAt: 'yesterday' is not a time"),
+        (render(Snapshot("yesterday", [], [])), 'takenAt: "yesterday" is not a time'),
         (render(Snapshot("2026-13-01T00:00:00Z", [], [])), "takenAt: "),
         (
             render(Snapshot("2026-01-01T00:00:00Z", [], [pod("Job/a", "n1", 1, started="1 Jan")])),
-            "pods[0].startTime: '1 Jan' is not a time",
+            'pods[0].startTime: "1 Jan" is not a time',
         ),
     ],
 )

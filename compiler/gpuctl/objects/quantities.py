@@ -14,7 +14,8 @@ from typing import TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Number = TypeVar("Number", int, Fraction)
-_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?\d{1,3}))?\Z", re.ASCII)
+QUANTITY = r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?[0-9]{1,3}))?"
+"""The pattern of a quantity, for regular expressions of Python and of JSON Schema."""
 _SUFFIXES: dict[str, Fraction] = {
     "n": Fraction(1, 10**9),
     "u": Fraction(1, 10**6),
@@ -82,7 +83,7 @@ def _stored(text: str) -> Fraction:
 
 def _exact(text: str) -> tuple[Fraction, str] | None:
     """Return a value and its suffix; None if it is not a quantity."""
-    match = _QUANTITY.match(text)
+    match = re.fullmatch(QUANTITY, text)
     if match is None:
         return None
     digits, suffix, exponent = match.groups()

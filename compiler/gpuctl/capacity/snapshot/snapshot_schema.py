@@ -1,394 +1,357 @@
-"""The schema of a snapshot's JSON document."""
+"""The JSON Schema of a snapshot's document."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from gpuctl.capacity.snapshot.schema_check import Each, Maybe
-from gpuctl.objects.quantities import quantity
-from gpuctl.objects.timestamps import parse_timestamp
+from gpuctl.objects.quantities import QUANTITY
 
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z", re.ASCII)
+Schema = dict[str, Any]
 
 
-def _moment(value: Any) -> None:
-    """Raise ValueError if a value is not a time as the API writes it (RFC 3339)."""
-    if not isinstance(value, str) or not _MOMENT.fullmatch(value):
-        raise ValueError(f"{value!r} is not a time such as 2026-01-31T12:00:00Z")
-    parse_timestamp(value)
+def _object(required: Schema, optional: Schema | None = None) -> Schema:
+    """Return the schema of an object of gpuctl. Another field is an error: it may be a misspelt one."""
+    return {**_kubernetes(required, optional), "additionalProperties": False}
 
 
-_LABELS = Maybe(Each(str))
-_AMOUNTS = Each(quantity)
-_SELECTOR = {
-    "matchLabels": _LABELS,
-    "matchExpressions": Maybe([{"key": str, "operator": str, "values": Maybe([str])}]),
+def _kubernetes(required: Schema, optional: Schema | None = None) -> Schema:
+    """Return the schema of a part that is copied from an object of Kubernetes, with all its fields."""
+    fields = {**required, **(optional or {})}
+    return {"title": "an object", "type": "object", "properties": fields, "required": list(required)}
+
+
+def _list(items: Schema) -> Schema:
+    return {"title": "a list", "type": "array", "items": items}
+
+
+def _map(values: Schema) -> Schema:
+    return {"title": "an object", "type": "object", "additionalProperties": values}
+
+
+def _word(*words: str) -> Schema:
+    return {"title": f"one of {', '.join(words)}", "enum": words}
+
+
+# The title says what a value is not, if it does not match.
+_TEXT: Schema = {"title": "a text", "type": "string"}
+_NUMBER: Schema = {"title": "a whole number", "type": "integer"}
+_COUNT: Schema = {"title": "a whole number above 0", "type": "integer", "minimum": 1}
+_FLAG: Schema = {"title": "true or false", "type": "boolean"}
+_AMOUNT: Schema = {"title": "a quantity", "type": ["string", "integer"], "pattern": f"^{QUANTITY}$", "maxLength": 64}
+_TIME: Schema = {
+    "title": "a time such as 2026-01-31T12:00:00Z",
+    "type": "string",
+    "format": "date-time",
+    "pattern": r"^(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-5][0-9](\.[0-9]{6})?Z$",
 }
-_NODE_TERM = {
-    "matchExpressions": Maybe([{"key": str, "operator": str, "values": Maybe([str])}]),
-    "matchFields": Maybe([{"key": str, "operator": str, "values": Maybe([str])}]),
-}
-_TAINT = {"key": str, "value": Maybe(str), "effect": str}
-_POD_TERM = {
-    "topologyKey": str,
-    "labelSelector": Maybe(_SELECTOR),
-    "namespaces": Maybe([str]),
-    "namespaceSelector": Maybe(_SELECTOR),
-}
-_TOLERATION = {key: Maybe(str) for key in ("key", "operator", "value", "effect")}
-_SPREAD = {
-    "maxSkew": int,
-    "topologyKey": str,
-    "whenUnsatisfiable": str,
-    "labelSelector": Maybe(_SELECTOR),
-    "minDomains": Maybe(int),
-    "nodeAffinityPolicy": Maybe(str),
-    "nodeTaintsPolicy": Maybe(str),
-    "matchLabelKeys": Maybe([str]),
-}
-_ATTRIBUTE = {"string": str, "int": int, "bool": bool, "version": str}
-_DEVICE = {"driver": str, "pool": str, "device": str}
-_SIZE = {"size": Maybe(quantity), "block": Maybe(bool), "attributesClass": Maybe(str)}
-SCHEMA: dict[str, Any] = {
-    "takenAt": _moment,
-    "nodes": [
-        {
-            "name": str,
-            "labels": _LABELS,
-            "taints": Maybe([_TAINT]),
-            "unschedulable": Maybe(bool),
-            "allocatable": _AMOUNTS,
-        }
-    ],
-    "pods": [
-        {
-            "namespace": str,
-            "name": str,
-            "labels": _LABELS,
-            "node": Maybe(str),
-            "nominatedNode": Maybe(str),
-            "priority": Maybe(int),
-            "priorityClass": Maybe(str),
-            "hasDeadline": Maybe(bool),
-            "endsBy": Maybe(_moment),
-            "claims": Maybe([str]),
-            "deviceClaims": Maybe(
-                [{"name": str, "resourceClaimName": Maybe(str), "resourceClaimTemplateName": Maybe(str)}]
-            ),
-            "requests": _AMOUNTS,
-            "hostPorts": Maybe([{"ip": str, "protocol": str, "port": int}]),
-            "antiAffinity": Maybe([_POD_TERM]),
-            "scored": Maybe(_AMOUNTS),
-            "wants": Maybe(
-                {
-                    "nodeSelector": _LABELS,
-                    "tolerations": Maybe([_TOLERATION]),
-                    "nodeTerms": Maybe([_NODE_TERM]),
-                    "affinity": Maybe([_POD_TERM]),
-                    "spread": Maybe([_SPREAD]),
-                    "preferredNodes": Maybe([{"weight": int, "preference": _NODE_TERM}]),
-                }
-            ),
-            "startTime": Maybe(_moment),
-            "phase": Maybe(str),
-            "deleting": Maybe(bool),
-            "owner": Maybe({"group": Maybe(str), "kind": str, "name": str}),
-        }
-    ],
-    "namespaces": [{"name": str, "labels": _LABELS, "deleting": Maybe(bool)}],
-    "priorityClasses": [
-        {"name": str, "value": int, "preemptionPolicy": Maybe(str), "globalDefault": Maybe(bool)},
-    ],
-    "runtimeClasses": [
-        {"name": str, "overhead": Maybe(_AMOUNTS), "nodeSelector": _LABELS, "tolerations": Maybe([_TOLERATION])},
-    ],
-    "quotas": [
-        {
-            "kind": str,
-            "metadata": {"namespace": str, "name": str},
-            "spec": {"hard": Maybe(_AMOUNTS)},
-            "status": Maybe({"hard": Maybe(_AMOUNTS), "used": Maybe(_AMOUNTS)}),
-        }
-    ],
-    "limitRanges": [
-        {
-            "namespace": str,
-            "name": Maybe(str),
-            "limits": [
-                {
-                    "type": str,
-                    "default": Maybe(_AMOUNTS),
-                    "defaultRequest": Maybe(_AMOUNTS),
-                    "min": Maybe(_AMOUNTS),
-                    "max": Maybe(_AMOUNTS),
-                    "maxLimitRequestRatio": Maybe(_AMOUNTS),
-                }
-            ],
-        }
-    ],
-    "budgets": [
-        {
-            "namespace": str,
-            "name": str,
-            "selector": Maybe(_SELECTOR),
-            "disruptionsAllowed": int,
-            "disruptedPods": Maybe([str]),
-        }
-    ],
-    "claims": [
-        {
-            "namespace": str,
-            "name": str,
-            "volume": Maybe(str),
-            "accessModes": Maybe([str]),
-            "storageClass": Maybe(str),
-            "phase": Maybe(str),
-            "deleting": Maybe(bool),
-            "named": Maybe(str),
-            "selectedNode": Maybe(str),
-            "selector": Maybe(_SELECTOR),
-            **_SIZE,
-        }
-    ],
-    "volumes": [
-        {
-            "name": str,
-            "labels": _LABELS,
-            "nodeTerms": Maybe([_NODE_TERM]),
-            "driver": Maybe(str),
-            "handle": Maybe(str),
-            "phase": Maybe(str),
-            "storageClass": Maybe(str),
-            "accessModes": Maybe([str]),
-            "claim": Maybe({"namespace": Maybe(str), "name": Maybe(str)}),
-            "deleting": Maybe(bool),
-            **_SIZE,
-        }
-    ],
-    "storageClasses": [
-        {
-            "name": str,
-            "provisioner": str,
-            "bindingMode": Maybe(str),
-            "topologies": Maybe([[{"key": str, "values": [str]}]]),
-            "default": Maybe(bool),
-        }
-    ],
-    "csiNodes": [
-        {"name": str, "drivers": [{"name": str, "count": Maybe(int), "topologyKeys": Maybe([str])}]},
-    ],
-    "csiDrivers": [{"name": str, "storageCapacity": Maybe(bool)}],
-    "storageCapacities": [{"storageClass": str, "size": Maybe(quantity), "topology": Maybe(_SELECTOR)}],
-    "attachments": [{"node": str, "driver": str, "volume": str}],
-    "finished": [
-        {"kind": str, "namespace": str, "name": str, "condition": str, "since": Maybe(_moment), "app": Maybe(str)}
-    ],
-    "deviceClasses": [{"name": str, "extendedResource": Maybe(str), "selectors": Maybe([str])}],
-    "resourceSlices": [
-        {
-            "driver": str,
-            "pool": {"name": str, "generation": int, "slices": int},
-            "node": Maybe(str),
-            "counters": Maybe(Each(_AMOUNTS)),
-            "devices": [
-                {
-                    "name": str,
-                    "attributes": Maybe(Each({key: Maybe(kind) for key, kind in _ATTRIBUTE.items()})),
-                    "capacity": Maybe(_AMOUNTS),
-                    "taints": Maybe([_TAINT]),
-                    "node": Maybe(str),
-                    "consumes": Maybe(Each(_AMOUNTS)),
-                    "uncounted": Maybe(str),
-                }
-            ],
-        }
-    ],
-    "resourceClaims": [
-        {
-            "namespace": str,
-            "name": str,
-            "devices": Maybe([_DEVICE]),
-            "shared": Maybe([_DEVICE]),
-            "pods": Maybe([str]),
-        }
-    ],
-    "resourceClaimTemplates": [
-        {
-            "namespace": str,
-            "name": str,
-            "requests": [
-                [
-                    {
-                        "class": str,
-                        "count": int,
-                        "all": Maybe(bool),
-                        "alternative": Maybe(bool),
-                        "selectors": Maybe([str]),
-                        "tolerations": Maybe([_TOLERATION]),
-                        "uncounted": Maybe(str),
-                    }
-                ]
-            ],
-            "uncounted": Maybe(str),
-        }
-    ],
-    "jobs": [
-        {
-            "namespace": str,
-            "name": str,
-            "endsBy": Maybe(_moment),
-            "final": Maybe(bool),
-            "spared": Maybe(int),
-            "enough": Maybe(int),
-        }
-    ],
-    "jobSets": [{"namespace": str, "name": str, "restarts": Maybe(bool), "unsure": Maybe(bool), "queued": Maybe(bool)}],
-    "unreadable": [str],
-}
-"""The schema of a snapshot. A list of one item describes its items; a function parses the value and raises ValueError.
-"""
+_EFFECT = _word("NoSchedule", "PreferNoSchedule", "NoExecute", "None")
+_TEXTS = _list(_TEXT)
+_LABELS = _map(_TEXT)
+_AMOUNTS = _map(_AMOUNT)
+_OPERATOR = _word("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
-_SLOTS = [
-    {
-        "coveredResources": [str],
-        "flavors": [
-            {
-                "name": str,
-                "resources": [
-                    {
-                        "name": str,
-                        "nominalQuota": quantity,
-                        "borrowingLimit": Maybe(quantity),
-                        "lendingLimit": Maybe(quantity),
-                    }
-                ],
-            }
-        ],
+
+def _condition(subject: str, *operators: str) -> Schema:
+    """Return the schema of a requirement. ``operators``: those that need values."""
+    values = {"title": "a list with a text", "minItems": 1}
+    return _kubernetes({subject: _TEXT, "operator": _OPERATOR}, {"values": _TEXTS}) | {
+        "if": {"properties": {"operator": {"enum": operators}}},
+        "then": {"required": ["values"], "properties": {"values": values}},
     }
-]
-_RESOURCES = {"requests": Maybe(_AMOUNTS), "limits": Maybe(_AMOUNTS)}
-_CLAIM = {
-    "accessModes": Maybe([str]),
-    "storageClassName": Maybe(str),
-    "volumeMode": Maybe(str),
-    "volumeAttributesClassName": Maybe(str),
-    "selector": Maybe(_SELECTOR),
-    "resources": Maybe(_RESOURCES),
+
+
+_REQUIREMENTS = _list(_condition("key", "Gt", "Lt"))
+_SELECTOR = _kubernetes({}, {"matchLabels": _LABELS, "matchExpressions": _REQUIREMENTS})
+_NODE_TERM = _kubernetes({}, {"matchExpressions": _REQUIREMENTS, "matchFields": _REQUIREMENTS})
+_TAINTS = _list(_kubernetes({"key": _TEXT, "effect": _EFFECT}, {"value": _TEXT}))
+_TOLERATIONS = _list(_kubernetes({}, {"key": _TEXT, "operator": _TEXT, "value": _TEXT, "effect": _TEXT}))
+_POD_TERMS = _list(
+    _object({"topologyKey": _TEXT}, {"labelSelector": _SELECTOR, "namespaces": _TEXTS, "namespaceSelector": _SELECTOR})
+)
+_SPREAD = _kubernetes(
+    {"maxSkew": _NUMBER, "topologyKey": _TEXT, "whenUnsatisfiable": _word("DoNotSchedule", "ScheduleAnyway")},
+    {
+        "labelSelector": _SELECTOR,
+        "minDomains": _NUMBER,
+        "nodeAffinityPolicy": _TEXT,
+        "nodeTaintsPolicy": _TEXT,
+        "matchLabelKeys": _TEXTS,
+    },
+)
+_WANTS = _object(
+    {},
+    {
+        "nodeSelector": _LABELS,
+        "tolerations": _TOLERATIONS,
+        "nodeTerms": _list(_NODE_TERM),
+        "affinity": _POD_TERMS,
+        "spread": _list(_SPREAD),
+        "preferredNodes": _list(_kubernetes({"weight": _NUMBER, "preference": _NODE_TERM})),
+    },
+)
+_POD = _object(
+    {"namespace": _TEXT, "name": _TEXT, "requests": _AMOUNTS},
+    {
+        "labels": _LABELS,
+        "node": _TEXT,
+        "nominatedNode": _TEXT,
+        "priority": _NUMBER,
+        "priorityClass": _TEXT,
+        "hasDeadline": _FLAG,
+        "endsBy": _TIME,
+        "claims": _TEXTS,
+        "deviceClaims": _list(
+            _object({"name": _TEXT}, {"resourceClaimName": _TEXT, "resourceClaimTemplateName": _TEXT})
+        ),
+        "hostPorts": _list(_object({"ip": _TEXT, "protocol": _TEXT, "port": _NUMBER})),
+        "antiAffinity": _POD_TERMS,
+        "scored": _AMOUNTS,
+        "wants": _WANTS,
+        "startTime": _TIME,
+        "phase": _TEXT,
+        "deleting": _FLAG,
+        "owner": _object({"kind": _TEXT, "name": _TEXT}, {"group": _TEXT}),
+    },
+)
+_SCOPE = _condition("scopeName", "In", "NotIn")
+_QUOTA_SPEC = _kubernetes(
+    {}, {"hard": _AMOUNTS, "scopes": _TEXTS, "scopeSelector": _kubernetes({}, {"matchExpressions": _list(_SCOPE)})}
+)
+_QUOTA = _object(
+    {"kind": _TEXT, "metadata": _object({"namespace": _TEXT, "name": _TEXT}), "spec": _QUOTA_SPEC},
+    {"status": _kubernetes({}, {"hard": _AMOUNTS, "used": _AMOUNTS})},
+)
+_LIMITS = ("default", "defaultRequest", "min", "max", "maxLimitRequestRatio")
+_LIMIT = _kubernetes({"type": _TEXT}, dict.fromkeys(_LIMITS, _AMOUNTS))
+_SIZE = {"size": _AMOUNT, "block": _FLAG, "attributesClass": _TEXT}
+_CLAIM = _object(
+    {"namespace": _TEXT, "name": _TEXT},
+    {
+        "volume": _TEXT,
+        "accessModes": _TEXTS,
+        "storageClass": _TEXT,
+        "phase": _TEXT,
+        "deleting": _FLAG,
+        "named": _TEXT,
+        "selectedNode": _TEXT,
+        "selector": _SELECTOR,
+        **_SIZE,
+    },
+)
+_VOLUME = _object(
+    {"name": _TEXT},
+    {
+        "labels": _LABELS,
+        "nodeTerms": _list(_NODE_TERM),
+        "driver": _TEXT,
+        "handle": _TEXT,
+        "phase": _TEXT,
+        "storageClass": _TEXT,
+        "accessModes": _TEXTS,
+        "claim": _object({}, {"namespace": _TEXT, "name": _TEXT}),
+        "deleting": _FLAG,
+        **_SIZE,
+    },
+) | {"if": {"required": ["driver"]}, "then": {"required": ["handle"]}}
+_STORAGE_CLASS = _object(
+    {"name": _TEXT, "provisioner": _TEXT},
+    {
+        "bindingMode": _TEXT,
+        "topologies": _list(_list(_object({"key": _TEXT, "values": _TEXTS}))),
+        "default": _FLAG,
+    },
+)
+_CSI_DRIVER = _object({"name": _TEXT}, {"count": _NUMBER, "topologyKeys": _TEXTS})
+_ATTRIBUTE = _object({}, {"string": _TEXT, "int": _NUMBER, "bool": _FLAG, "version": _TEXT})
+_DEVICE = _object(
+    {"name": _TEXT},
+    {
+        "attributes": _map(_ATTRIBUTE),
+        "capacity": _AMOUNTS,
+        "taints": _TAINTS,
+        "node": _TEXT,
+        "consumes": _map(_AMOUNTS),
+        "uncounted": _TEXT,
+    },
+)
+_RESOURCE_SLICE = _object(
+    {
+        "driver": _TEXT,
+        "pool": _object({"name": _TEXT, "generation": _NUMBER, "slices": _NUMBER}),
+        "devices": _list(_DEVICE),
+    },
+    {"node": _TEXT, "counters": _map(_AMOUNTS)},
+)
+_HELD = _list(_object({"driver": _TEXT, "pool": _TEXT, "device": _TEXT}))
+_DEVICE_OPTION = _object(
+    {"class": _TEXT, "count": _COUNT},
+    {
+        "all": _FLAG,
+        "alternative": _FLAG,
+        "selectors": _TEXTS,
+        "tolerations": _TOLERATIONS,
+        "uncounted": _TEXT,
+    },
+)
+_FINISHED = _object(
+    {"kind": _TEXT, "namespace": _TEXT, "name": _TEXT, "condition": _TEXT}, {"since": _TIME, "app": _TEXT}
+)
+_RESOURCES = _object({}, {"requests": _AMOUNTS, "limits": _AMOUNTS})
+_EPHEMERAL_CLAIM = _object(
+    {},
+    {
+        "accessModes": _TEXTS,
+        "storageClassName": _TEXT,
+        "volumeMode": _TEXT,
+        "volumeAttributesClassName": _TEXT,
+        "selector": _SELECTOR,
+        "resources": _kubernetes({}, {"requests": _AMOUNTS, "limits": _AMOUNTS}),
+    },
+)
+_EPHEMERAL_VOLUME = _object(
+    {"name": _TEXT, "ephemeral": _object({"volumeClaimTemplate": _object({"spec": _EPHEMERAL_CLAIM})})}
+)
+_CONTAINERS = _list(_object({"name": _TEXT, "resources": _RESOURCES}, {"restartPolicy": _TEXT}))
+_POD_SPEC = _object(
+    {"containers": _CONTAINERS, "initContainers": _CONTAINERS},
+    {
+        "resources": _RESOURCES,
+        "overhead": _AMOUNTS,
+        "runtimeClassName": _TEXT,
+        "volumes": _list(_EPHEMERAL_VOLUME),
+    },
+)
+_POD_SET = _object(
+    {"name": _TEXT, "count": _NUMBER, "pod": _POD},
+    {"spec": _POD_SPEC, "sums": _AMOUNTS, "minCount": _FLAG, "byTopology": _FLAG},
+)
+_ADMITTED_SET = _object({"flavors": _LABELS, "resourceUsage": _AMOUNTS, "count": _NUMBER}, {"ended": _NUMBER})
+_WORKLOAD = _object(
+    {
+        "namespace": _TEXT,
+        "name": _TEXT,
+        "uid": _TEXT,
+        "queue": _TEXT,
+        "priority": _NUMBER,
+        "created": _TEXT,
+        "podSets": _list(_POD_SET),
+    },
+    {
+        "owner": _object({"group": _TEXT, "kind": _TEXT, "name": _TEXT}),
+        "admission": _object({"clusterQueue": _TEXT, "podSets": _list(_ADMITTED_SET)}),
+        "since": _TEXT,
+        "first": _TEXT,
+        "gated": _TEXT,
+        "refused": _TEXT,
+        **dict.fromkeys(("evicted", "leaves", "ready", "later", "untried"), _FLAG),
+    },
+)
+_FLAVOR_AMOUNTS = _kubernetes(
+    {"name": _TEXT, "nominalQuota": _AMOUNT}, {"borrowingLimit": _AMOUNT, "lendingLimit": _AMOUNT}
+)
+_RESOURCE_GROUPS = _list(
+    _object(
+        {"coveredResources": _TEXTS, "flavors": _list(_object({"name": _TEXT, "resources": _list(_FLAVOR_AMOUNTS)}))}
+    )
+)
+_PREEMPTION = _kubernetes(
+    {},
+    {
+        "withinClusterQueue": _TEXT,
+        "reclaimWithinCohort": _TEXT,
+        "borrowWithinCohort": _kubernetes({}, {"policy": _TEXT, "maxPriorityThreshold": _NUMBER}),
+    },
+)
+_CLUSTER_QUEUE = _object(
+    {
+        "name": _TEXT,
+        "spec": _object(
+            {"resourceGroups": _RESOURCE_GROUPS},
+            {
+                **dict.fromkeys(("cohort", "cohortName", "queueingStrategy", "stopPolicy"), _TEXT),
+                "namespaceSelector": _SELECTOR,
+                "flavorFungibility": _LABELS,
+                "preemption": _PREEMPTION,
+                "checks": _TEXTS,
+            },
+        ),
+    },
+    {"active": _FLAG, "message": _TEXT, "fairSharing": _FLAG, "admissionScope": _FLAG},
+)
+_COHORT = _object(
+    {"name": _TEXT, "spec": _object({"resourceGroups": _RESOURCE_GROUPS}, {"parent": _TEXT, "parentName": _TEXT})}
+)
+_FLAVOR = _object(
+    {"name": _TEXT, "labels": _LABELS}, {"taints": _TAINTS, "tolerations": _TOLERATIONS, "topology": _TEXT}
+)
+_CONFIGURATION = _object(
+    {
+        "blockAdmission": _FLAG,
+        "excludeResourcePrefixes": _TEXTS,
+        "transformedResources": _TEXTS,
+        "manageJobsWithoutQueueName": _FLAG,
+    },
+    {
+        "managedNamespaces": _SELECTOR,
+        "frameworks": _TEXTS,
+        "ordersByCreation": _FLAG,
+        "ignoresUndeclared": _FLAG,
+        "release": _TEXT,
+        "deviceClasses": _LABELS,
+        "measuredClasses": _TEXTS,
+        "gates": _map(_FLAG),
+    },
+)
+_KUEUE = {
+    "workloads": _list(_WORKLOAD),
+    "localqueues": _list(_object(dict.fromkeys(("namespace", "name", "clusterQueue", "stopPolicy"), _TEXT))),
+    "clusterqueues": _list(_CLUSTER_QUEUE),
+    "cohorts": _list(_COHORT),
+    "resourceflavors": _list(_FLAVOR),
+    "workloadpriorityclasses": _list(_object({"name": _TEXT, "value": _NUMBER})),
+    "configuration": _CONFIGURATION,
 }
-_CONTAINERS = [{"name": str, "resources": _RESOURCES, "restartPolicy": Maybe(str)}]
-_QUEUES: dict[str, Any] = {
-    "workloads": Maybe(
-        [
-            {
-                "namespace": str,
-                "name": str,
-                "uid": str,
-                "queue": str,
-                "priority": int,
-                "created": str,
-                "podSets": [
-                    {
-                        "name": str,
-                        "count": int,
-                        "pod": SCHEMA["pods"][0],
-                        "spec": Maybe(
-                            {
-                                "containers": _CONTAINERS,
-                                "initContainers": _CONTAINERS,
-                                "resources": Maybe(_RESOURCES),
-                                "overhead": Maybe(_AMOUNTS),
-                                "runtimeClassName": Maybe(str),
-                                "volumes": Maybe(
-                                    [{"name": str, "ephemeral": {"volumeClaimTemplate": {"spec": _CLAIM}}}]
-                                ),
-                            }
-                        ),
-                        "sums": Maybe(_AMOUNTS),
-                        "minCount": Maybe(bool),
-                        "byTopology": Maybe(bool),
-                    }
-                ],
-                "owner": Maybe({"group": str, "kind": str, "name": str}),
-                "admission": Maybe(
-                    {
-                        "clusterQueue": str,
-                        "podSets": [
-                            {"flavors": Each(str), "resourceUsage": _AMOUNTS, "count": int, "ended": Maybe(int)}
-                        ],
-                    }
-                ),
-                "since": Maybe(str),
-                "first": Maybe(str),
-                "evicted": Maybe(bool),
-                "leaves": Maybe(bool),
-                "ready": Maybe(bool),
-                "later": Maybe(bool),
-                "gated": Maybe(str),
-                "untried": Maybe(bool),
-                "refused": Maybe(str),
-            }
-        ]
-    ),
-    "localqueues": Maybe([{"namespace": str, "name": str, "clusterQueue": str, "stopPolicy": str}]),
-    "clusterqueues": Maybe(
-        [
-            {
-                "name": str,
-                "spec": {
-                    "resourceGroups": _SLOTS,
-                    "cohort": Maybe(str),
-                    "cohortName": Maybe(str),
-                    "queueingStrategy": Maybe(str),
-                    "namespaceSelector": Maybe(_SELECTOR),
-                    "flavorFungibility": Maybe(Each(str)),
-                    "stopPolicy": Maybe(str),
-                    "preemption": Maybe(
-                        {
-                            "withinClusterQueue": Maybe(str),
-                            "reclaimWithinCohort": Maybe(str),
-                            "borrowWithinCohort": Maybe({"policy": Maybe(str), "maxPriorityThreshold": Maybe(int)}),
-                        }
-                    ),
-                    "checks": Maybe([str]),
-                },
-                "active": Maybe(bool),
-                "message": Maybe(str),
-                "fairSharing": Maybe(bool),
-                "admissionScope": Maybe(bool),
-            }
-        ]
-    ),
-    "cohorts": Maybe(
-        [{"name": str, "spec": {"resourceGroups": _SLOTS, "parent": Maybe(str), "parentName": Maybe(str)}}]
-    ),
-    "resourceflavors": Maybe(
-        [
-            {
-                "name": str,
-                "labels": Each(str),
-                "taints": Maybe([_TAINT]),
-                "tolerations": Maybe([_TOLERATION]),
-                "topology": Maybe(str),
-            }
-        ]
-    ),
-    "workloadpriorityclasses": Maybe([{"name": str, "value": int}]),
-    "configuration": Maybe(
-        {
-            "blockAdmission": bool,
-            "excludeResourcePrefixes": [str],
-            "transformedResources": [str],
-            "manageJobsWithoutQueueName": bool,
-            "managedNamespaces": Maybe(_SELECTOR),
-            "frameworks": Maybe([str]),
-            "ordersByCreation": Maybe(bool),
-            "ignoresUndeclared": Maybe(bool),
-            "release": Maybe(str),
-            "deviceClasses": Maybe(Each(str)),
-            "measuredClasses": Maybe([str]),
-            "gates": Maybe(Each(bool)),
-        }
-    ),
-}
-SCHEMA["kueue"] = Maybe(_QUEUES)
+_NAMED: Schema = {"namespace": _TEXT, "name": _TEXT}
+_NODE = _object(
+    {"name": _TEXT, "allocatable": _AMOUNTS}, {"labels": _LABELS, "taints": _TAINTS, "unschedulable": _FLAG}
+)
+SCHEMA = _object(
+    {
+        "kind": _TEXT,
+        "version": _NUMBER,
+        "takenAt": _TIME,
+        "nodes": _list(_NODE),
+        "pods": _list(_POD),
+        "namespaces": _list(_object({"name": _TEXT}, {"labels": _LABELS, "deleting": _FLAG})),
+        "priorityClasses": _list(
+            _object({"name": _TEXT, "value": _NUMBER}, {"preemptionPolicy": _TEXT, "globalDefault": _FLAG})
+        ),
+        "runtimeClasses": _list(
+            _object({"name": _TEXT}, {"overhead": _AMOUNTS, "nodeSelector": _LABELS, "tolerations": _TOLERATIONS})
+        ),
+        "quotas": _list(_QUOTA),
+        "limitRanges": _list(_object({"namespace": _TEXT, "limits": _list(_LIMIT)}, {"name": _TEXT})),
+        "budgets": _list(
+            _object({**_NAMED, "disruptionsAllowed": _NUMBER}, {"selector": _SELECTOR, "disruptedPods": _TEXTS})
+        ),
+        "claims": _list(_CLAIM),
+        "volumes": _list(_VOLUME),
+        "storageClasses": _list(_STORAGE_CLASS),
+        "csiNodes": _list(_object({"name": _TEXT, "drivers": _list(_CSI_DRIVER)})),
+        "csiDrivers": _list(_object({"name": _TEXT}, {"storageCapacity": _FLAG})),
+        "storageCapacities": _list(_object({"storageClass": _TEXT}, {"size": _AMOUNT, "topology": _SELECTOR})),
+        "attachments": _list(_object({"node": _TEXT, "driver": _TEXT, "volume": _TEXT})),
+        "finished": _list(_FINISHED),
+        "deviceClasses": _list(_object({"name": _TEXT}, {"extendedResource": _TEXT, "selectors": _TEXTS})),
+        "resourceSlices": _list(_RESOURCE_SLICE),
+        "resourceClaims": _list(_object(_NAMED, {"devices": _HELD, "shared": _HELD, "pods": _TEXTS})),
+        "resourceClaimTemplates": _list(
+            _object({**_NAMED, "requests": _list(_list(_DEVICE_OPTION))}, {"uncounted": _TEXT})
+        ),
+        "jobs": _list(_object(_NAMED, {"endsBy": _TIME, "final": _FLAG, "spared": _NUMBER, "enough": _NUMBER})),
+        "jobSets": _list(_object(_NAMED, {"restarts": _FLAG, "unsure": _FLAG, "queued": _FLAG})),
+        "unreadable": _TEXTS,
+    },
+    # Older files have customResources, which nothing uses.
+    {"kueue": _object({}, _KUEUE), "customResources": {}},
+)
