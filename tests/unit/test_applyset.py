@@ -472,6 +472,8 @@ def test_same_sources_are_allowed(remembered: tuple[str, ...], given: tuple[str,
             ("git:d", "git:e", "git:f", "git:g", "git:h"),
             "came from git:a, git:b and git:c, and this run gives git:d, git:e, git:f and 2 more instead",
         ),
+        (("text:jobs/a",), ("text:jobs",), "came from text:jobs/a, and this run gives text:jobs instead"),
+        (("stdin:git:x/a",), ("stdin:git:x",), "came from stdin:git:x/a, and this run gives stdin:git:x instead"),
         (("git:\x1b[2J\udc80",), (), "came from git:\\x1b[2J\\udc80 too, which this run leaves out"),
     ],
 )

@@ -98,6 +98,13 @@ def test_removal_by_a_part_of_the_sources_is_refused(build: Build, here: Path) -
     assert "was built from `main`, and this build, from `main/nlp`, would remove 2 files" in found.stderr
 
 
+def test_directory_does_not_contain_standard_input(build: Build, here: Path) -> None:
+    assert build("-", "-o", "rendered", text=JOB.format(kind="compute", name="z", team="z")).exit_code == 0
+    found = build(".", "-o", "rendered")
+    assert found.exit_code == 1
+    assert "was built from `-`, and this build, from `.`, would remove 2 files" in found.stderr
+
+
 def test_additional_sources_are_accepted(build: Build, here: Path) -> None:
     """A directory that contains the old sources, or one beside them; deleted documents are removed from the output."""
     build("main/nlp", "-o", "rendered")

@@ -12,10 +12,9 @@ from gpuctl.frontend.directory_listing import is_stream
 from gpuctl.frontend.source import STDIN
 from gpuctl.frontend.work_tree import work_tree
 from gpuctl.gitops.build_error import relative_path
-from gpuctl.language.display_text import count_text, visible
+from gpuctl.language.display_text import count_text, first_few, visible
 
 _INPUT = "-"
-_NAMED = 3
 
 
 class BuildSource(NamedTuple):
@@ -41,9 +40,24 @@ class BuildSource(NamedTuple):
         """Return True if all documents of another input are among those of this one."""
         if (self.repository, self.profile) != (other.repository, other.profile):
             return False
-        if self.cluster not in (None, other.cluster):
-            return False
-        return self.path in (".", other.path) or other.path.startswith(f"{self.path}/")
+        return self.cluster in (None, other.cluster) and covers([self._location], other._location)
+
+    @property
+    def _location(self) -> str:
+        """Return where its documents are, in the form of :func:`covers`."""
+        return "stdin:" if self.path == _INPUT else f"git:{self.repository}//{self.path}"
+
+
+def covers(given: Iterable[str], source: str) -> bool:
+    """Return True if one of the given sources is this one, or a directory that contains it.
+
+    Only paths contain others: ``git:REPOSITORY//PATH`` and ``file://MACHINE/PATH``.
+    """
+    for one in given:
+        root = one.removesuffix("//.") + "//" if one.endswith("//.") else one.rstrip("/") + "/"
+        if source == one or (one.startswith(("git:", "file:")) and source.startswith(root)):
+            return True
+    return False
 
 
 def build_sources(
@@ -87,8 +101,8 @@ def removed_sources(
     if not gone or not missing:
         return []
     message = (
-        f"`{relative_path(directory)}` was built from {_enumerated(missing)}, and this build, from "
-        f"{_enumerated(given)}, would remove {count_text(gone, 'file')}: name the same sources, or add --allow-source"
+        f"`{relative_path(directory)}` was built from {first_few(missing)}, and this build, from "
+        f"{first_few(given)}, would remove {count_text(gone, 'file')}: name the same sources, or add --allow-source"
     )
     return [message]
 
@@ -104,12 +118,6 @@ def _sources_left_out(
         if not any(one.contains(source) for one in given)
         and (source.path == _INPUT or source.repository is not None or os.path.lexists(base / source.path))
     ]
-
-
-def _enumerated(sources: Sequence[BuildSource]) -> str:
-    """Return the first few sources, and how many more exist."""
-    more = [f"{len(sources) - _NAMED} more"] if len(sources) > _NAMED else []
-    return ", ".join([*map(str, sources[:_NAMED]), *more])
 
 
 def _base(directory: Path) -> Path:

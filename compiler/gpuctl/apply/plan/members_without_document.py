@@ -8,7 +8,8 @@ from functools import partial
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state import applyset
 from gpuctl.apply.state.live_state import COMPANIONS
-from gpuctl.apply.state.provenance import covers, list_sources
+from gpuctl.apply.state.provenance import list_sources
+from gpuctl.gitops.sources import covers
 from gpuctl.kube.api_errors import ApiError, if_allowed
 from gpuctl.kube.scope import is_absent
 from gpuctl.kube.session import Session

@@ -10,6 +10,7 @@ from gpuctl.apply.state.git_repository import repository_id
 from gpuctl.frontend.directory_listing import is_stream
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.work_tree import work_tree
+from gpuctl.gitops.sources import covers
 from gpuctl.language.display_text import visible
 from gpuctl.language.sentences import say
 
@@ -63,15 +64,6 @@ def source_mismatch(remembered: Sequence[str], given: Sequence[str]) -> str | No
     return say(
         "the set {difference}: give the same sources, or `--allow-source` if this is intended", difference=difference
     )
-
-
-def covers(given: Sequence[str], source: str) -> bool:
-    """Return True if one of the given sources is this one, or a directory that contains it."""
-    for one in given:
-        root = one.removesuffix("//.") + "//" if one.endswith("//.") else one.rstrip("/") + "/"
-        if source == one or source.startswith(root):
-            return True
-    return False
 
 
 def _source(name: str, directory: Path) -> str:
