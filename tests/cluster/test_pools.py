@@ -128,6 +128,17 @@ def test_node_that_leaves_loses_the_labels(place: Place, nodes: Nodes) -> None:
     assert f"updated   node/{two}  (leaves the pool {nodes.name('a')})\n" in done.out
     assert nodes.labels(two) == {}
     assert nodes.pooled(one, "a", "a100")
+    job = training("b", resources={"pool": nodes.name("a"), "gpu": 0, "cpu": 1, "memory": "1Gi"})
+    empty = f"no node has the labels {POOL_LABEL}={nodes.name('a')}, which training/b will wait for"
+    assert place.plan(nodes.pool("a"), job).value["notes"] == [empty]
+
+
+def test_pruned_pool_has_no_room(place: Place, nodes: Nodes) -> None:
+    place.apply(nodes.pool("a", **{nodes.add(): "a100"}), flags=("--set", "all"))
+    job = training("b", resources={"pool": nodes.name("a")})
+    options = ("--set", "all", "--prune", "--allow-source", "--queue", "--dry-run=server")
+    refused = place.gpuctl("apply", "-f", place.file(job), *options, code=1).err
+    assert f"training/b in {place.namespace} cannot start even in the empty cluster" in refused
 
 
 @pytest.mark.slow

@@ -294,6 +294,15 @@ def test_pool_documents_label_their_nodes() -> None:
     assert answer(cluster([node("a")]), label, wanted).verdict == "fits"
 
 
+def test_label_that_a_plan_removes_does_not_exist() -> None:
+    term = {"matchExpressions": [{"key": "pool", "operator": "Exists"}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    wanted, pooled = job(affinity={"nodeAffinity": required}), cluster([node("a", labels={"pool": "p"})])
+    gone = {"kind": "Node", "metadata": {"name": "a", "labels": {"pool": None}}}
+    assert answer(pooled, wanted).verdict == "fits"
+    assert answer(pooled, gone, wanted).verdict == "never"
+
+
 def test_priority_class_of_the_documents_is_used() -> None:
     planned = {"apiVersion": "v1", "kind": "PriorityClass", "metadata": {"name": "vip"}, "value": 50}
     have = cluster([node("a")], [running("x", "a", 8, 20)])

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.dry_run_pods import DryRunPod
 from gpuctl.apply.plan.plan import WRITING, Plan
+from gpuctl.apply.plan.pool_labels import label_changes
 from gpuctl.capacity.snapshot.pod_requests import amounts, pod_requests
 from gpuctl.kube.api_errors import ApiError, if_allowed, or_refusal
 from gpuctl.kube.dynamic_resources import DEVICE_CLAIMS, may_offer_extended_resource, serves_dra
@@ -218,7 +219,8 @@ def _suggestion(selector: Labels, known: Callable[[], list[Labels]]) -> str:
         others = {key: wanted for key, wanted in selector.items() if key != name}
         values = {labels[name] for labels in known() if name in labels and others.items() <= labels.items()}
         close = nearest(value, sorted(values))
-        if close is not None:
+        # The plan removes a label that is equal.
+        if close not in (None, value):
             return say(" (did you mean {name}={value}?)", name=name, value=close)
     return ""
 
@@ -247,14 +249,15 @@ def _planned_nodes(session: Session, plan: Plan, labels: str) -> list[PlannedNod
     if nodes is None:
         return None
     found = {node["metadata"]["name"]: node for node in nodes}
-    changed = {step.key.name: step for step in plan.steps if step.key.kind == "Node" and step.desired is not None}
-    for name, step in changed.items():
-        if step.live is not None:
-            found.setdefault(name, step.live)
+    changes: dict[str, dict[str, str | None]] = {}
+    for step in plan.steps:
+        if step.key.kind == "Node" and step.live is not None:
+            found.setdefault(step.key.name, step.live)
+            changes[step.key.name] = label_changes(step)
     return [
         PlannedNode(
             name,
-            {**labels_of(node), **(labels_of(changed[name].desired or node) if name in changed else {})},
+            {key: value for key, value in {**labels_of(node), **changes.get(name, {})}.items() if value is not None},
             (node.get("status") or {}).get("allocatable") or {},
         )
         for name, node in found.items()

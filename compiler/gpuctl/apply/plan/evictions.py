@@ -10,6 +10,7 @@ from gpuctl.apply.plan.apply_request import ApplyRequest, MaySee, may_see_all
 from gpuctl.apply.plan.contested_creations import creates_workload, sequential_groups
 from gpuctl.apply.plan.new_pods import workload_of_new_pods
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step, Wait
+from gpuctl.apply.plan.pool_labels import label_changes
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.fit.earliest_start_text import describe_opening
 from gpuctl.capacity.fit.exhaustive_search import DEPENDS
@@ -34,7 +35,7 @@ from gpuctl.objects.timestamps import age, parse_timestamp
 _VOLUMES = frozenset(
     {"claims", "volumes", "storage_classes", "csi_nodes", "attachments", "csi_drivers", "storage_capacities"}
 )
-_SENT = ("post", "put", "apply", "labels")
+_SENT = ("post", "put", "apply")
 
 
 class _Class(NamedTuple):
@@ -193,6 +194,9 @@ def _objects(plan: Plan, steps: list[Step]) -> list[Object]:
     others = []
     for step in plan.steps:
         if step.key.kind in WORKLOADS or step.action in ("delete", "prune"):
+            continue
+        if step.key.kind == "Node" and step.live is not None:
+            others.append({"kind": "Node", "metadata": {"name": step.key.name, "labels": label_changes(step)}})
             continue
         sent = step.desired if step.method in _SENT else step.live
         if sent is not None and sent.get("kind") == step.key.kind and "metadata" in sent:

@@ -10,6 +10,7 @@ from functools import partial
 from gpuctl.apply.plan.apply_request import MaySee
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.compare import FieldOutcome
+from gpuctl.apply.state.field_paths import steps_of
 from gpuctl.apply.state.live_state import OURS, LiveState
 from gpuctl.apply.state.managed_fields import applied_fields
 from gpuctl.backend.lowering_context import Lowered
@@ -133,14 +134,33 @@ def remaining_label_notes(node: Object, labels: Iterable[str]) -> list[str]:
     result: list[str] = []
     for label in labels:
         if label in labels_of(node):
-            holders = [
-                str(entry.get("manager"))
-                for entry in node["metadata"].get("managedFields") or []
-                if f"f:{label}" in ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels", {})
-            ]
+            holders = _holders(node, label)
             managers = say("{names:and}", names=holders) if holders else say("another manager")
             result.append(say("label {label} stays: {managers} set it too", label=label, managers=managers))
     return result
+
+
+def label_changes(step: Step) -> dict[str, str | None]:
+    """Return the labels that a step sets on its node; None for a label that it removes.
+
+    Server-side apply does not remove a label that another manager set too.
+    """
+    assert step.live is not None
+    changes = {steps_of(change.path)[-1]: change.new for change in step.changes}
+    return {
+        label: value
+        for label, value in changes.items()
+        if value is not None or step.method == "patch" or not {*_holders(step.live, label)} - {POOLS_MANAGER}
+    }
+
+
+def _holders(node: Object, label: str) -> list[str]:
+    """Return the managers that have set a label."""
+    return [
+        str(entry.get("manager"))
+        for entry in node["metadata"].get("managedFields") or []
+        if f"f:{label}" in ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels", {})
+    ]
 
 
 def held_labels(node: Object) -> list[str]:

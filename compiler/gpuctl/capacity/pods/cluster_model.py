@@ -45,6 +45,7 @@ class ClusterModel(NamedTuple):
 def build_cluster_model(
     snapshot: Snapshot, objects: Iterable[Object], pods: Mapping[int, PlacedPod], devices: DeviceCounts
 ) -> ClusterModel:
+    # A label that the plan removes has the value None.
     labels = {obj["metadata"]["name"]: labels_of(obj) for obj in objects if obj["kind"] == "Node"}
     on_node: dict[str, list[PlacedPod]] = {}
     for item in snapshot.pods:
@@ -58,7 +59,8 @@ def build_cluster_model(
     node_infos, places = [], {}
     for index, item in enumerate(snapshot.nodes):
         name = item["name"]
-        own = {**(item.get("labels") or {}), **labels.get(name, {}), CLUSTER_TOPOLOGY: ""}
+        planned = {**(item.get("labels") or {}), **labels.get(name, {}), CLUSTER_TOPOLOGY: ""}
+        own = {key: value for key, value in planned.items() if value is not None}
         offered = devices.offered.get(name, {})
         allocatable = {**units(amounts(item["allocatable"])), **offered}
         taints, closed = item.get("taints") or (), item.get("unschedulable", False)
