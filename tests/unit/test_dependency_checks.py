@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from gpuctl.apply.plan.dependency_checks import check_dependencies
 from gpuctl.apply.plan.dry_run_pods import DryRunPod
 from gpuctl.apply.plan.plan import Plan, Step
@@ -76,3 +78,16 @@ def test_label_that_another_manager_set_too_stays() -> None:
     session: Any = Nodes(live)
     assert notes(session, 1, leaving(live)) == []
     assert notes(session, 1, *pool_leave_steps(session, "a", KEYS)) != []
+
+
+@pytest.mark.parametrize(("gpus", "more"), [(0, ""), (4, " (the largest, gpu-1, has 4)")])
+def test_fewer_gpus_than_a_pod_needs_are_noted(gpus: int, more: str) -> None:
+    session: Any = Nodes(node(gpus))
+    assert notes(session, 8) == [f"no node with {POOL} has 8 {GPU}{more}: training/train cannot start"]
+
+
+def test_nodes_that_affinity_excludes_are_not_counted() -> None:
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    session: Any = Nodes(node(0))
+    assert notes(session, 8, affinity={"nodeAffinity": required}) == []

@@ -185,7 +185,7 @@ def _nodes(
         selected = [host for host in selected if _is_in_terms(pod, host.labels)]
         for resource, amount in _gpus(pod, gpu_resources).items():
             text = _shortage(selected, resource, amount)
-            if text and not may_offer_extended_resource(session, resource):
+            if text is not None and not may_offer_extended_resource(session, resource):
                 where = say(" with {labels}", labels=stated) if stated else ""
                 findings.add(
                     pod,
@@ -200,17 +200,16 @@ def _nodes(
                 )
 
 
-def _shortage(hosts: list[PlannedNode], resource: str, amount: int) -> str:
-    """Return the size of the largest node if no node has ``amount``, as text; "" if one does."""
+def _shortage(hosts: list[PlannedNode], resource: str, amount: int) -> str | None:
+    """Return the size of the largest node if no node has ``amount``, as text, "" if none has any; None if one does.
+
+    None also without nodes: required terms of affinity exclude those that have the labels.
+    """
     sizes = {host.name: int(amounts(host.allocatable).get(resource, 0)) for host in hosts}
-    if any(size >= amount for size in sizes.values()):
-        return ""
-    largest = max(sorted(sizes), key=lambda name: sizes[name], default="")
-    return (
-        say(" (the largest, {node}, has {amount})", node=largest, amount=sizes[largest])
-        if largest and sizes[largest]
-        else ""
-    )
+    if not sizes or max(sizes.values()) >= amount:
+        return None
+    largest = max(sorted(sizes), key=lambda name: sizes[name])
+    return say(" (the largest, {node}, has {amount})", node=largest, amount=sizes[largest]) if sizes[largest] else ""
 
 
 def _suggestion(selector: Labels, known: Callable[[], list[Labels]]) -> str:
