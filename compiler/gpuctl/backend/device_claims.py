@@ -6,8 +6,6 @@ the pod template that names it. Pods that run keep their claims.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -21,6 +19,7 @@ from gpuctl.language.kinds import Job
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, Object
 from gpuctl.objects.companion_names import claim_template_name
+from gpuctl.objects.json_digest import json_digest
 
 GPU_CLAIM = "gpu"
 """Name of the claim in a pod and its container, and of its request."""
@@ -60,7 +59,7 @@ def _template(context: Context, document: Document, model: Job, name: str, spec:
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
-        "metadata": metadata(claim_template_name(name, _digest(spec)), document.namespace, labels),
+        "metadata": metadata(claim_template_name(name, json_digest(spec)), document.namespace, labels),
         "spec": {"spec": spec},
     }
 
@@ -73,12 +72,7 @@ def pod_claims(context: Context, document: Document, model: Job, name: str) -> l
     spec = _spec(context, document, model)
     if spec is None:
         return []
-    return [{"name": GPU_CLAIM, "resourceClaimTemplateName": claim_template_name(name, _digest(spec))}]
-
-
-def _digest(spec: Object) -> str:
-    text = json.dumps(spec, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return [{"name": GPU_CLAIM, "resourceClaimTemplateName": claim_template_name(name, json_digest(spec))}]
 
 
 def _spec(context: Context, document: Document, model: Job) -> Object | None:

@@ -7,14 +7,13 @@ controller creates what changed, prunes what it replaces, and leaves everything 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterable
 
 from gpuctl.objects.api_resources import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, Object, labels_of
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.elastic_jobs import SIZE_FIELDS, node_bounds
+from gpuctl.objects.json_digest import json_digest
 
 LOWERED_FROM = "lowered-from"
 """Annotation, under the platform's domain, of a Job or JobSet with a hash in its name: digest of its lowering input.
@@ -83,8 +82,7 @@ def spec_digest(objects: Iterable[Object], *, in_git: bool = True) -> str:
         elif obj["kind"] == "ConfigMap":
             parts.append([obj["kind"], obj["data"]])
     parts.sort(key=lambda part: str(part[0]))
-    text = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    return json_digest(parts)[:_DIGITS]
 
 
 def hashed_name(job: str, digest: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from gpuctl.objects.api_resources import Object, annotations_of, controller_of, labels_of
 from gpuctl.objects.hashed_names import LOWERED_FROM, unhashed_name
 from gpuctl.objects.hidden_names import prefixed
+from gpuctl.objects.json_digest import json_digest
 from gpuctl.objects.label_names import (
     AFTER,
     CHECKPOINT,
@@ -94,14 +93,6 @@ def records(settings: Domain) -> Records:
     return Records(*map(settings.label, (*names, *more, *of_notebooks, URL, *of_prerequisites, NOTIFY)))
 
 
-_TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
-
-
-def hash_of(obj: Object) -> str:
-    """Return the hash of an object as lowered, without its set."""
-    return hashlib.sha256(_TEXT(obj).encode()).hexdigest()[:32]
-
-
 def stamp(obj: Object, keys: Records, part_of: str | None, known: str | None = None) -> Object:
     """Return the object to send: with its hash, the gpuctl version that lowered it, and its set.
 
@@ -110,7 +101,7 @@ def stamp(obj: Object, keys: Records, part_of: str | None, known: str | None = N
     metadata = dict(obj["metadata"])
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
-        keys.hash: known or hash_of(obj),
+        keys.hash: known or json_digest(obj),
         keys.lowered_by: __version__,
     }
     if part_of is not None:

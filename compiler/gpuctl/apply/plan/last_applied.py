@@ -27,7 +27,8 @@ from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import POSTED, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.objects.embedded_document import document_of
-from gpuctl.objects.ownership_metadata import PART_OF, Records, hash_of, is_ours
+from gpuctl.objects.json_digest import json_digest
+from gpuctl.objects.ownership_metadata import PART_OF, Records, is_ours
 from gpuctl.objects.server_defaults import without_defaults
 
 KUBECTL_RECORD = "kubectl.kubernetes.io/last-applied-configuration"
@@ -97,7 +98,7 @@ class LastApplied:
             return None
         have = annotations_of(live).get(self._keys.hash)
         for obj in self._objects(main, self._live[main]) or ():
-            if key_of(obj) == key_of(live) and hash_of(_bare(obj, live, self._keys)) == have:
+            if key_of(obj) == key_of(live) and json_digest(_bare(obj, live, self._keys)) == have:
                 return obj
         return None
 

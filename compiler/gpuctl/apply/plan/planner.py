@@ -41,7 +41,8 @@ from gpuctl.objects.api_resources import (
 )
 from gpuctl.objects.autoscalers import AUTOSCALERS, replica_range
 from gpuctl.objects.embedded_document import is_same_document
-from gpuctl.objects.ownership_metadata import hash_of, is_ours, marked, stamp
+from gpuctl.objects.json_digest import json_digest
+from gpuctl.objects.ownership_metadata import is_ours, marked, stamp
 from gpuctl.objects.recreated_objects import own_strategy
 
 
@@ -208,7 +209,7 @@ def _unchanged_documents(request: ApplyRequest, live: LiveState, hashes: dict[Ke
         if main is None or not is_same_document(item.object, main, request.keys.document):
             continue
         # The companions must be made from this document in its current lowered form.
-        hashes[key] = hash_of(item.object)
+        hashes[key] = json_digest(item.object)
         if annotations_of(main).get(request.keys.hash) != hashes[key]:
             result.add(id(item.document))
     return frozenset(result)

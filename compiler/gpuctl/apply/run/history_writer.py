@@ -18,7 +18,6 @@ from gpuctl.apply.state.past_documents import (
     Cause,
     PastDocument,
     deletion_mark,
-    digest_of,
     job_of_secret,
     recorded_digest,
     revision_of,
@@ -33,6 +32,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, TRAININGS, WORKLOADS, Key, Object, labels_of
 from gpuctl.objects.embedded_document import document_of
+from gpuctl.objects.json_digest import json_digest
 from gpuctl.objects.label_names import MANAGED_BY, MANAGER
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.timestamps import format_timestamp
@@ -263,14 +263,14 @@ class _NamespaceHistory:
         digests = {recorded_digest(secret, self._keys) for secret in known.values()}
         before = without_credentials(item.before) if item.before is not None else None
         number = max(known, default=0) + 1
-        if before is not None and digest_of(before[0]) not in digests:
+        if before is not None and json_digest(before[0]) not in digests:
             # The document before is not in the history: store it too, so that a rollback can return to it.
             number = self._write(item, PastDocument(number, *before, cause="found")) + 1
         document, masked = without_credentials(item.document)
-        digest = digest_of(document)
+        digest = json_digest(document)
         newest = known.get(max(known, default=0))
         # If only credentials differ, the newest stored revision is the document before.
-        differs = before is None or digest_of(before[0]) != digest
+        differs = before is None or json_digest(before[0]) != digest
         if newest is not None and differs and self._is_written(newest, digest, item.version):
             return
         to = (self._origin.to or {}).get((item.namespace, item.job))

@@ -8,7 +8,6 @@ content comes from the writer, and any user who may create Secrets in the namesp
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -23,6 +22,7 @@ from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.masking import hidden, masked
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Object, annotations_of, labels_of
+from gpuctl.objects.json_digest import json_digest
 from gpuctl.objects.label_names import managed_labels
 from gpuctl.objects.ownership_metadata import Records, is_ours
 from gpuctl.release import __version__
@@ -64,7 +64,7 @@ class PastDocument:
     @property
     def digest(self) -> str:
         """Return the digest of the stored document."""
-        return digest_of(self.document)
+        return json_digest(self.document)
 
 
 def without_credentials(document: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -87,12 +87,6 @@ def _differing(one: Any, other: Any, path: str) -> Iterator[str]:
             yield from _differing(item, shown, f"{path}[{name if isinstance(name, str) else index}]")
     else:
         yield path
-
-
-def digest_of(document: dict[str, Any]) -> str:
-    """Return the digest of a stored document."""
-    text = json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def secret_of(past: PastDocument, namespace: str, job: str, keys: Records) -> Object:

@@ -13,7 +13,7 @@ from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.history_writer import ApplyOrigin
 from gpuctl.apply.run.pod_privileges import privileges
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
-from gpuctl.apply.state.past_documents import PastDocument, digest_of, without_credentials
+from gpuctl.apply.state.past_documents import PastDocument, without_credentials
 from gpuctl.backend.emitter import emit_object
 from gpuctl.frontend.source import Source
 from gpuctl.gitops.value_change import changes_text
@@ -27,6 +27,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import key_of
 from gpuctl.objects.embedded_document import document_of
+from gpuctl.objects.json_digest import json_digest
 from gpuctl.objects.ownership_metadata import Records, records
 from gpuctl.reading.jobs.document_history import DocumentHistory, NoHistory, read_documents, to_minute
 from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job
@@ -110,7 +111,7 @@ def choose_target(history: DocumentHistory, live: dict[str, Any] | None, to: int
     if to is not None:
         past = history.at(to)
     else:
-        now = None if live is None else digest_of(live)
+        now = None if live is None else json_digest(live)
         others = [row.past for row in history.rows if row.past.digest != now]
         if not others:
             raise NotRevertible(
