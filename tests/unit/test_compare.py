@@ -78,6 +78,14 @@ def test_equal_quantities_and_foreign_items_are_no_difference(field: str, value:
     assert compare("Deployment", DESIRED, there).changes == []
 
 
+def test_foreign_device_claim_is_no_difference() -> None:
+    """A webhook may add a claim to the pod and to its container."""
+    wanted, there = live(), live()
+    container(wanted)["resources"] = {"claims": [{"name": "gpu"}]}
+    container(there)["resources"] = {"claims": [{"name": "nic"}, {"name": "gpu"}]}
+    assert compare("Deployment", wanted, there).changes == []
+
+
 @pytest.mark.parametrize(
     ("field", "value", "path"),
     [

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuctl.backend.device_claims import GPU_CLAIM
 from gpuctl.backend.lowering_context import Context
-from gpuctl.backend.pod_merge import MERGE_KEYS, key_of
+from gpuctl.backend.pod_merge import key_of
 from gpuctl.backend.pod_problems import PodProblem, strings_at, values_at
 from gpuctl.frontend.command_advice import advise_args, advise_command
 from gpuctl.frontend.diagnostics import FieldPath
@@ -26,6 +26,7 @@ from gpuctl.language.kinds import Job
 from gpuctl.language.names import MAIN_CONTAINER
 from gpuctl.language.sentences import Sentence, Template, say
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.list_keys import LIST_KEYS
 
 SHARES = frozenset(
     name
@@ -230,12 +231,12 @@ def _unkeyed(parent: Any, path: FieldPath) -> Iterator[PodProblem]:
             yield from _unkeyed(item, (*path, index))
         return
     for field, value in parent.items() if isinstance(parent, dict) else ():
-        if field in MERGE_KEYS and isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        if field in LIST_KEYS and isinstance(value, list) and all(isinstance(item, dict) for item in value):
             seen: set[Any] = set()
             for index, item in enumerate(value):
                 key = key_of(field, item)
                 if key is None:
-                    needed = MERGE_KEYS[field][0]
+                    needed = LIST_KEYS[field][0]
                     yield PodProblem(
                         (*path, field, index),
                         say("an entry of {field} needs `{key}`, by which it is merged", field=field, key=needed),

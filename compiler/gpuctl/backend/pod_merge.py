@@ -11,24 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.list_keys import LIST_KEYS, key_values
 
-# The list-map keys of core/v1 (x-kubernetes-list-map-keys). The first one is required, others have defaults.
-MERGE_KEYS: dict[str, tuple[str, ...]] = {
-    "containers": ("name",),
-    "initContainers": ("name",),
-    "ephemeralContainers": ("name",),
-    "volumes": ("name",),
-    "env": ("name",),
-    "volumeMounts": ("mountPath",),
-    "volumeDevices": ("devicePath",),
-    "ports": ("containerPort", "protocol"),
-    "imagePullSecrets": ("name",),
-    "hostAliases": ("ip",),
-    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
-    "resourceClaims": ("name",),
-    "claims": ("name",),
-}
-_KEY_DEFAULTS = {"protocol": "TCP"}
 _REQUIRED, _PREFERRED = (f"{name}DuringSchedulingIgnoredDuringExecution" for name in ("required", "preferred"))
 """Terms of affinity. The required ones of node affinity are a mapping with alternatives, all others are lists."""
 _ADDED = frozenset(
@@ -41,10 +25,10 @@ _HANDLED = frozenset({"livenessProbe", "readinessProbe", "startupProbe", "postSt
 
 def key_of(field: str, item: Object) -> tuple[Any, ...] | None:
     """Return the merge key of a list entry; None if the list has no key, or the entry lacks it."""
-    keys = MERGE_KEYS.get(field)
+    keys = LIST_KEYS.get(field)
     if keys is None or not isinstance(item, dict) or keys[0] not in item:
         return None
-    return tuple(item.get(key, _KEY_DEFAULTS.get(key)) for key in keys)
+    return key_values(item, keys)
 
 
 def merge_spec(base: Object, patch: Object) -> None:
@@ -60,7 +44,7 @@ def merge_spec(base: Object, patch: Object) -> None:
                 for handler in _HANDLERS & own.keys() - value.keys():
                     del own[handler]
             merge_spec(own, value)
-        elif isinstance(value, list) and key in MERGE_KEYS:
+        elif isinstance(value, list) and key in LIST_KEYS:
             _merge_list(own, value, key)
         elif isinstance(value, list) and key in _ADDED:
             base[key] = [*own, *(_copy(item) for item in value if item not in own)]
@@ -128,7 +112,7 @@ def diff_spec(base: Object, target: Object) -> Object:
             inner = diff_spec(own, value)
             if inner:
                 patch[key] = inner
-        elif isinstance(value, list) and key in MERGE_KEYS:
+        elif isinstance(value, list) and key in LIST_KEYS:
             items = _diff_list(own, value, key)
             if items:
                 patch[key] = items
@@ -151,7 +135,7 @@ def _diff_list(base: list[Object], target: list[Object], field: str) -> list[Obj
             continue
         inner = diff_spec(own, item)
         if inner:
-            items.append({**{key: item[key] for key in MERGE_KEYS[field] if key in item}, **inner})
+            items.append({**{key: item[key] for key in LIST_KEYS[field] if key in item}, **inner})
     return items
 
 

@@ -11,26 +11,12 @@ from functools import lru_cache
 from typing import Any
 
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.list_keys import LIST_KEYS, key_values
 from gpuctl.objects.pod_templates import short_path
 
 ABSENT: Any = object()
 """The value of a field that does not exist."""
 
-# Lists that Kubernetes merges by key (`+listMapKey` in its API types). All other lists are compared as a whole.
-_LIST_KEYS: dict[str, tuple[str, ...]] = {
-    "containers": ("name",),
-    "initContainers": ("name",),
-    "env": ("name",),
-    "volumes": ("name",),
-    "volumeMounts": ("mountPath",),
-    "volumeDevices": ("devicePath",),
-    "hostAliases": ("ip",),
-    "resourceClaims": ("name",),
-    "imagePullSecrets": ("name",),
-    "replicatedJobs": ("name",),
-    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
-    "ports": ("containerPort", "protocol"),
-}
 _STEPS = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 _SERVICE_PORT = ("port", "protocol")
 _POD_METADATA = re.compile(
@@ -89,19 +75,19 @@ def named(path: str) -> str:
 def list_identity(field: str, item: Any, index: int) -> Any:
     """Return the name of an item in a path: the first of its keys, or its index."""
     keys = _keys_of(field, [item])
-    return _identity(item, keys)[0] if keys is not None else index
+    return key_values(item, keys)[0] if keys is not None else index
 
 
 def list_identities(field: str, *lists: list[Any]) -> tuple[list[tuple[Any, ...]], ...] | None:
     """Return the key values of all items of the lists; None if Kubernetes does not merge such lists by key."""
     keys = _keys_of(field, *lists)
-    return tuple([_identity(item, keys) for item in one] for one in lists) if keys is not None else None
+    return tuple([key_values(item, keys) for item in one] for one in lists) if keys is not None else None
 
 
 def item_key(field: str, item: Any) -> Object | None:
     """Return the keys of an item with their values; None if Kubernetes does not merge its list by key."""
     keys = _keys_of(field, [item])
-    return dict(zip(keys, _identity(item, keys), strict=True)) if keys is not None else None
+    return dict(zip(keys, key_values(item, keys), strict=True)) if keys is not None else None
 
 
 @lru_cache(maxsize=4096)
@@ -112,23 +98,17 @@ def identity_of(key: str) -> Object:
 
 
 def has_keys(item: Any, identity: Object) -> bool:
-    """Return True if an item of a list has these keys. ``protocol`` is TCP if the item does not state it."""
-    return isinstance(item, dict) and all(
-        item.get(name, "TCP" if name == "protocol" else None) == value for name, value in identity.items()
-    )
+    """Return True if an item of a list has these keys."""
+    return isinstance(item, dict) and key_values(item, identity) == tuple(identity.values())
 
 
 def _keys_of(field: str, *lists: list[Any]) -> tuple[str, ...] | None:
     items = [item for one in lists for item in one]
     if not items or not all(isinstance(item, dict) for item in items):
         return None
-    keys = _LIST_KEYS.get(field)
+    keys = LIST_KEYS.get(field)
     if field == "ports" and not any("containerPort" in item for item in items):
         keys = _SERVICE_PORT
     if keys is None or not all(keys[0] in item for item in items):
         return None
     return keys
-
-
-def _identity(item: Object, keys: tuple[str, ...]) -> tuple[Any, ...]:
-    return tuple(item.get(key) or ("TCP" if key == "protocol" else None) for key in keys)
