@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import secrets
-import string
 import uuid
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuctl.apply.plan.new_pods import workload_of_new_pods
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.plan.random_suffix import random_suffix
 from gpuctl.hints import NO_PROBE, PRIORITY_CLASS
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
@@ -21,9 +21,8 @@ from gpuctl.objects.pod_templates import job_templates, needed_pods, pod_templat
 from gpuctl.objects.queueing import POD_PARENT
 from gpuctl.objects.scheduled_jobs import KIND
 
-# The number of random characters in generated pod names, and the maximum length of the prefix.
-# Source: apiserver/pkg/storage/names/generate.go.
-_RANDOM, _LONGEST_PREFIX = 5, 58
+# The maximum length of the prefix of generated pod names. Source: apiserver/pkg/storage/names/generate.go.
+_LONGEST_PREFIX = 58
 
 
 class DryRunPod(NamedTuple):
@@ -152,7 +151,7 @@ def as_created_by_controller(pod: DryRunPod) -> Object:
     owner, prefix, added = _controller(pod)
     prefix = prefix[:_LONGEST_PREFIX]
     metadata: Object = {
-        "name": prefix + _random(string.ascii_lowercase, _RANDOM),
+        "name": prefix + random_suffix(),
         "generateName": prefix,
         "namespace": pod.step.key.namespace,
         "labels": {**(template.get("labels") or {}), **added},
@@ -173,7 +172,7 @@ def _controller(pod: DryRunPod) -> tuple[Object, str, dict[str, str]]:
     workload = pod.workload
     kind, name = workload["kind"], workload["metadata"]["name"]
     if kind == "Deployment":
-        revision = _random("bcdfghjklmnpqrstvwxz2456789", 10)
+        revision = random_suffix(10)
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{name}-{revision}"}
         return owner, f"{name}-{revision}-", {"pod-template-hash": revision}
     if kind == "StatefulSet":
@@ -193,10 +192,6 @@ def _controller(pod: DryRunPod) -> tuple[Object, str, dict[str, str]]:
     index = "0-" if spec.get("completionMode") == "Indexed" else ""
     labels = {"batch.kubernetes.io/job-name": name, "job-name": name}
     return {"apiVersion": "batch/v1", "kind": "Job", "name": name}, f"{name}-{index}", labels
-
-
-def _random(alphabet: str, length: int) -> str:
-    return "".join(secrets.choice(alphabet) for _ in range(length))
 
 
 def _fingerprint(pod: DryRunPod) -> str:

@@ -7,8 +7,6 @@ answer.
 from __future__ import annotations
 
 import copy
-import secrets
-import string
 
 from gpuctl.apply.plan.claim_steps import existing_claim
 from gpuctl.apply.plan.decision_inputs import (
@@ -26,6 +24,7 @@ from gpuctl.apply.plan.decision_inputs import (
     without_records,
 )
 from gpuctl.apply.plan.plan import Method, Step
+from gpuctl.apply.plan.random_suffix import random_suffix
 from gpuctl.apply.plan.workload_steps import replacement, workload_step
 from gpuctl.apply.state.compare import FieldOutcome, compare
 from gpuctl.apply.state.managed_fields import Tree, applied_fields, foreign_managers, owned_fields, union, unstated
@@ -247,7 +246,7 @@ def dry_run_copy(desired: Object) -> Object:
     """
     result = copy.deepcopy(desired)
     name = result["metadata"]["name"]
-    suffix = "-" + "".join(secrets.choice(string.ascii_lowercase) for _ in range(5))
+    suffix = "-" + random_suffix()
     result["metadata"]["name"] = name[: max(len(name), _LONG_NAME) - len(suffix)].rstrip("-.") + suffix
     return result
 

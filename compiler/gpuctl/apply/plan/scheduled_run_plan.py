@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Iterable
 
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.plan.random_suffix import random_suffix
 from gpuctl.hints import JobHint
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import TRAINING_FORMS, Object, key_of
 from gpuctl.objects.scheduled_jobs import MANUAL, is_scheduled, run_of, runs_of
 from gpuctl.objects.workload_state import end_state
-
-# No vowels, as in Kubernetes' generated names. The `r` makes it differ from a hash and from a time.
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_RANDOM = 5
 
 
 class NotSchedulable(NotPossible):
@@ -48,8 +44,8 @@ def plan_run(workload: Object, runs: list[Object], title: str) -> Plan:
             ),
             say("wait until it has ended, or set `schedule.concurrency: allow`"),
         )
-    suffix = "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM))
-    run = run_of(workload, f"{key.name}-r{suffix}")
+    # The `r` makes it differ from a hash and from a time.
+    run = run_of(workload, f"{key.name}-r{random_suffix()}")
     run["metadata"]["annotations"] = {**(run["metadata"].get("annotations") or {}), MANUAL: "manual"}
     plan = Plan([Step("create", key_of(run), say("a run of the schedule"), desired=run, method="post", title=title)])
     if workload["spec"].get("concurrencyPolicy") != "Allow" and not workload["spec"].get("suspend"):
