@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.plan.plan import Action, Plan, Step
-from gpuctl.apply.run.interrupts import Interrupts, ending_signals
+from gpuctl.apply.run.interrupts import Interrupts, SignalHandler, ending_signals
 from gpuctl.apply.run.run_options import RunCallbacks, RunOptions
 from gpuctl.apply.run.stage_execution import RunState, StageExecution
 from gpuctl.cli.options.connection_options import Progress
@@ -101,6 +101,22 @@ def test_second_interrupt_is_raised_at_once() -> None:
         record("second")
 
     assert interrupted(block) == ["first"]
+
+
+def test_first_signal_stops_a_run_and_the_second_is_raised() -> None:
+    unused: Any = SimpleNamespace()
+    state = RunState(unused, Plan(), RunOptions(), RunCallbacks(), unused)
+
+    def run() -> None:
+        with SignalHandler(state.interrupt):
+            ctrl_c()
+            assert (state.is_interrupted(), state.plan.interrupted) == (True, signal.SIGINT)
+            ctrl_c()
+            state.plan.interrupted = 0
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert state.plan.interrupted == signal.SIGINT
 
 
 def test_deferred_sigterm_ends_the_process_after_cleanup() -> None:

@@ -4,15 +4,12 @@ replaced.
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import time
-from collections.abc import Callable, Iterator
-from types import FrameType
+from collections.abc import Callable
 
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.run import journal as journals
-from gpuctl.apply.run.interrupts import ending_signals
+from gpuctl.apply.run.interrupts import SignalHandler
 from gpuctl.apply.run.journal_entries import CheckpointNote, checkpoints_not_recorded, entries_of
 from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Leases
@@ -71,7 +68,7 @@ class Execution:
         self.session.patience = max(self.session.patience, min(self.options.timeout, 120.0))
         deleting = [step for step in self.plan.steps if step.deletes]
         try:
-            with self._interruptible():
+            with SignalHandler(self._state.interrupt):
                 # Restart the timeout: the wait for the lease does not count.
                 self.session.count_from_now(self.options.timeout)
                 if deleting:
@@ -135,25 +132,6 @@ class Execution:
                 self.plan.notes.append(
                     say("a journal is left in {namespace}: {error}", namespace=journal.namespace, error=error.message)
                 )
-
-    @contextlib.contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Run the block with signals held back: the first one is only recorded, so that it cannot come between a delete
-        and its create.
-        """
-
-        def note(number: int, frame: FrameType | None) -> None:
-            if self._state.interrupted:
-                raise KeyboardInterrupt
-            self._state.interrupted = True
-            self.plan.interrupted = number
-
-        before = {number: signal.signal(number, note) for number in ending_signals()}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _check_unchanged(self, deleting: list[Step], now: list[Object]) -> None:
         """Check that the objects to delete have not changed since the plan was made.

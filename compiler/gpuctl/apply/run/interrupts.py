@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+_Handler = TypeVar("_Handler", bound="SignalHandler")
 
 
 def ending_signals() -> list[int]:
@@ -23,7 +24,25 @@ def ending_signals() -> list[int]:
     return [number for number in numbers if signal.getsignal(number) not in (signal.SIG_IGN, None)]
 
 
-class Interrupts:
+class SignalHandler:
+    """Handles the ending signals by a function in a ``with`` block."""
+
+    def __init__(self, handle: Callable[[int, FrameType | None], None]) -> None:
+        self._handle = handle
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self: _Handler) -> _Handler:
+        # SIGINT comes first: no KeyboardInterrupt is possible from here on.
+        for number in ending_signals():
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in reversed(self._before.items()):
+            signal.signal(number, handler)
+
+
+class Interrupts(SignalHandler):
     """Holds signals back in a ``with`` block, except inside :meth:`let_through`.
 
     The first signal that is held back is recorded. It is raised as KeyboardInterrupt at the next ``let_through``, and
@@ -32,19 +51,12 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self._before: dict[int, Any] = {}
+        super().__init__(self._note)
         self._open = False
         self._noted = 0
 
-    def __enter__(self) -> Interrupts:
-        # SIGINT comes first: no KeyboardInterrupt is possible from here on.
-        for number in ending_signals():
-            self._before[number] = signal.signal(number, self._note)
-        return self
-
     def __exit__(self, *_: object) -> None:
-        for number, handler in reversed(self._before.items()):
-            signal.signal(number, handler)
+        super().__exit__()
         if self._noted:
             signal.raise_signal(self._noted)
 

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 from gpuctl.apply.plan.plan import Plan, Step
@@ -61,6 +62,15 @@ class RunState:
         if not self.interrupted and self.callbacks.should_stop():
             self.interrupted, self.plan.interrupted = True, signal.SIGTERM
         return self.interrupted
+
+    def interrupt(self, number: int, frame: FrameType | None = None) -> None:
+        """Record a signal, so that it cannot come between a delete and its create.
+
+        :raises KeyboardInterrupt: the run is interrupted already.
+        """
+        if self.interrupted:
+            raise KeyboardInterrupt
+        self.interrupted, self.plan.interrupted = True, number
 
 
 class StageExecution:
