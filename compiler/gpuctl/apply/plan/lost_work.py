@@ -10,6 +10,16 @@ from gpuctl.objects.timestamps import age
 from gpuctl.objects.workload_state import condition, end_condition, end_state
 
 
+def running_for(time: str) -> Sentence:
+    """Return how long work has run."""
+    return say("running for {time}", time=time)
+
+
+def finished_ago(time: str, condition: str) -> Sentence:
+    """Return how long ago work has ended, and the type of its end condition."""
+    return say("finished {time} ago ({condition})", time=time, condition=condition)
+
+
 def end_description(obj: Object, now: float) -> Sentence | None:
     """Return ``finished 3h ago (Complete)`` for a Job or JobSet that has ended, else None.
 
@@ -23,7 +33,7 @@ def end_description(obj: Object, now: float) -> Sentence | None:
     since = found.get("lastTransitionTime") or (obj.get("status") or {}).get("completionTime")
     if not since:
         return say("finished ({condition})", condition=found["type"])
-    return say("finished {time} ago ({condition})", time=age(since, now), condition=found["type"])
+    return finished_ago(age(since, now), found["type"])
 
 
 def ended_word(state: str) -> Sentence:
@@ -69,7 +79,7 @@ def running_since(obj: Object) -> str | None:
 def running_description(obj: Object, now: float) -> Sentence | None:
     """Return ``running for 3h`` for a workload with :func:`running_since`, else None."""
     since = running_since(obj)
-    return None if since is None else say("running for {time}", time=age(since, now))
+    return None if since is None else running_for(age(since, now))
 
 
 def lost_work(pods: Iterable[Object], now: float) -> Sentence | None:
@@ -91,7 +101,7 @@ def lost_work(pods: Iterable[Object], now: float) -> Sentence | None:
             if "running" in state:
                 started.append(state["running"].get("startedAt") or status.get("startTime") or "")
     if started:
-        return say("running for {time}", time=age(min(started), now))
+        return running_for(age(min(started), now))
     if restarts:
         return say("restarted {restarts:time}", restarts=restarts)
     return say("partly finished") if ran else None

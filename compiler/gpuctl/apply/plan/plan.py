@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from gpuctl.apply.plan.lost_work import running_for
 from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.apply.state.field_paths import named
 from gpuctl.apply.state.takeover import Claims
@@ -49,7 +50,7 @@ class EvictedJob(NamedTuple):
     seen: bool = True
 
     def __str__(self) -> str:
-        state = say("running for {time}", time=self.runtime) if self.runtime else say("not running yet")
+        state = running_for(self.runtime) if self.runtime else say("not running yet")
         if not self.seen:
             return say("work in other namespaces ({state})", state=state)
         owner = say("owner {owner}, ", owner=self.owner) if self.owner else ""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_AGE = r"(\b(?:running for|finished)|已运行|已结束) (?:\d+[dhms])+"
-"""Ages in English and Chinese questions."""
+from gpuctl.apply.plan.lost_work import finished_ago, running_for
+
+_MARK = "\0"
+_AGE = r"(?:\d+[dhms])+"
 
 
 def all_confirmed(asked: Iterable[str], confirmed: Iterable[str]) -> bool:
@@ -23,4 +25,8 @@ def unconfirmed(asked: Iterable[str], confirmed: Iterable[str]) -> list[str]:
 
 
 def _ageless(question: str) -> str:
-    return re.sub(_AGE, r"\1", question)
+    """Return a question without the ages in it, which follow the beginning of their sentence in the user's language."""
+    for sentence in (running_for(_MARK), finished_ago(_MARK, "")):
+        beginning = sentence.partition(_MARK)[0]
+        question = re.sub(re.escape(beginning) + _AGE, beginning, question)
+    return question
