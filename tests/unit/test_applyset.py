@@ -175,12 +175,12 @@ def test_set_of_another_tool_is_refused(tooling: str, shown: str) -> None:
         (
             {applyset.TOOLING: None},
             None,
-            "secret/my-set in test is marked as the parent of a set, but lacks the annotation applyset.kubernetes.io/tooling",
+            "secret/my-set in test is damaged as the parent of a set: it lacks metadata.annotations[applyset.kubernetes.io/tooling]",
         ),
         (
             {},
             {},
-            "secret/my-set in test has the annotations of a set's parent, but lacks the label applyset.kubernetes.io/id",
+            "secret/my-set in test is damaged as the parent of a set: it lacks metadata.labels[applyset.kubernetes.io/id]",
         ),
         (
             {},
@@ -190,7 +190,7 @@ def test_set_of_another_tool_is_refused(tooling: str, shown: str) -> None:
         (
             {applyset.GROUP_KINDS: None},
             None,
-            "secret/my-set in test lacks the annotation applyset.kubernetes.io/contains-group-kinds, which lists the kinds of the set",
+            "secret/my-set in test is damaged as the parent of a set: it lacks metadata.annotations[applyset.kubernetes.io/contains-group-kinds]",
         ),
     ],
 )

@@ -189,13 +189,7 @@ def parse_parent(secret: Object) -> ApplySet:
             say("{object} exists and is not the parent of a set", object=key), say("choose another name for the set")
         )
     if TOOLING not in annotations:
-        raise NotOurSet(
-            say(
-                "{object} is marked as the parent of a set, but lacks the annotation {annotation}",
-                object=key,
-                annotation=TOOLING,
-            )
-        )
+        raise _incomplete(key, f"metadata.annotations[{TOOLING}]")
     tooling = annotations[TOOLING]
     if _tool(tooling) != _tool(OUR_TOOLING):
         raise NotOurSet(
@@ -207,9 +201,7 @@ def parse_parent(secret: Object) -> ApplySet:
             say("choose another name for the set"),
         )
     if ID not in labels:
-        raise NotOurSet(
-            say("{object} has the annotations of a set's parent, but lacks the label {label}", object=key, label=ID)
-        )
+        raise _incomplete(key, f"metadata.labels[{ID}]")
     if labels[ID] != set_id(key.name, key.namespace):
         raise NotOurSet(
             say(
@@ -242,13 +234,7 @@ def _group_kinds(key: Key, annotations: dict[str, str]) -> frozenset[str]:
     """Parse the kinds as ``parseKindAnnotation`` does: an empty annotation is an empty set, a missing one an error."""
     if GROUP_KINDS in annotations:
         return _entries(key, annotations, GROUP_KINDS, _kind)
-    raise NotOurSet(
-        say(
-            "{object} lacks the annotation {annotation}, which lists the kinds of the set",
-            object=key,
-            annotation=GROUP_KINDS,
-        )
-    )
+    raise _incomplete(key, f"metadata.annotations[{GROUP_KINDS}]")
 
 
 def _entries(key: Key, annotations: dict[str, str], name: str, read: Callable[[str], str | None]) -> frozenset[str]:
@@ -295,6 +281,10 @@ def _json_of(text: str) -> Any:
     with contextlib.suppress(ValueError, RecursionError):
         return json.loads(text)
     return None
+
+
+def _incomplete(key: Key, field: str) -> NotOurSet:
+    return NotOurSet(say("{object} is damaged as the parent of a set: it lacks {field}", object=key, field=field))
 
 
 def _damaged(key: Key, name: str, what: str) -> NotOurSet:
