@@ -34,8 +34,9 @@ def wants_yaml(request: Request) -> bool:
     stated = request.query_params.get("accept")
     if stated is not None:
         return _media_type(stated) in _YAML
-    weights = accepted(request.headers.get("accept", ""))
-    return max((weights.get(name, 0.0) for name in _YAML), default=0.0) > weights.get(JSON, weights.get("*/*", 0.0))
+    weights = accepted(",".join(request.headers.getlist("accept")))
+    json_weight = next((weights[name] for name in (JSON, "application/*", "*/*") if name in weights), 0.0)
+    return max(weights.get(name, 0.0) for name in _YAML) > json_weight
 
 
 def wants_refusal(request: Request) -> bool:
@@ -80,11 +81,11 @@ def _media_type(text: str) -> str:
 def accepted(header: str) -> dict[str, float]:
     """Return the items of an ``Accept`` header, or a similar one, with their weights, in the order of the header."""
     found: dict[str, float] = {}
-    for part in header.split(","):
-        name, _, rest = part.partition(";")
+    for item in header.split(","):
+        name, *parameters = (part.strip().lower() for part in item.split(";"))
+        weight = next((part[2:] for part in parameters if part.startswith("q=")), "1")
         try:
-            weight = float(rest.strip().removeprefix("q=")) if rest.strip().startswith("q=") else 1.0
+            found[name] = float(weight)
         except ValueError:
-            weight = 0.0
-        found[name.strip().lower()] = weight
+            found[name] = 0.0
     return found
