@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 import time
 from array import array
 from collections.abc import Mapping
@@ -75,7 +74,6 @@ class Prometheus:
         self._largest = largest
         self._pool = urllib3.PoolManager(num_pools=1, maxsize=8, retries=False)
         self._recent: TtlCache[str, list[Series]] = TtlCache(_RESULT_TTL)
-        self._lock = threading.Lock()
         self._away_until = 0.0
 
     def query_range(self, query: str, start: int, end: int, step: int, timeout: float) -> list[Series]:
