@@ -605,7 +605,11 @@ def test_parse_label_keys_to_delete() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["n1", "k=v", "", "n1 k=v k=w", "n1 a/b=c=d", "n1 a=b@c", "n1 x.com/k", "n1 k.com/=v", "n1 k=v -"]
+    "words",
+    [
+        *("n1", "k=v", "", "n1 k=v k=w", "n1 k=v k-", "n1 k- k=v"),
+        *("n1 a/b=c=d", "n1 a=b@c", "n1 x.com/k", "n1 k.com/=v", "n1 k=v -"),
+    ],
 )
 def test_invalid_label_arguments_are_usage_errors(words: str) -> None:
     with pytest.raises(click.UsageError):

@@ -78,22 +78,25 @@ def parse(arguments: Sequence[str], *, delete: bool) -> LabelRequest:
     """
     nodes: list[str] = []
     labels: dict[str, str | None] = {}
+
+    def put(key: str, value: str | None) -> None:
+        if labels.setdefault(key, value) != value:
+            raise click.UsageError(f"the label {key} is given twice")
+
     for argument in arguments:
         key, equals, value = argument.partition("=")
         if equals and delete:
             raise click.UsageError(f"--delete takes the key alone: `gpuctl label node NODE {key} --delete`")
         if equals:
-            if labels.get(key, value) != value:
-                raise click.UsageError(f"the label {key} is given twice")
-            labels[key] = value
+            put(key, value)
         elif argument.startswith(_NODE_PREFIXES):
             nodes.append(argument.partition("/")[2])
         elif argument.endswith("-"):
-            labels[argument[:-1]] = None
+            put(argument[:-1], None)
         elif "/" in argument:
             if not delete:
                 raise click.UsageError(f"no value for {argument}: `{argument}=VALUE` sets it, --delete deletes it")
-            labels[argument] = None
+            put(argument, None)
         else:
             nodes.append(argument)
     if delete and not labels and len(nodes) > 1:
