@@ -15,10 +15,8 @@ from gpuctl.language.names import is_dns_subdomain
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import Key
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
-from gpuctl_server.body_parsing import InvalidBody
-from gpuctl_server.content_negotiation import read_body, sends_yaml
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.request_bodies import document_text, validated
+from gpuctl_server.request_bodies import document_text, text_or_fields, validated
 from gpuctl_server.service_context import Service
 
 _VERSION = "v0.1"
@@ -58,18 +56,10 @@ async def quota_of(request: Request) -> AdminBody:
 
 
 async def _read(request: Request) -> tuple[str | None, Any]:
-    """Return the text of a document, or the fields of the API. A body with the key `kind` is a document."""
-    body = await request.body()
-    try:
-        value = await read_body(request)
-    except InvalidBody:
-        if not sends_yaml(request):
-            raise
-        # The YAML may be several documents or have aliases. The compiler reports the errors of documents.
-        return document_text(body), None
-    if isinstance(value, dict) and "kind" in value:
-        return document_text(body), None
-    return None, value
+    """Return the text of a document, or the fields of the API. A JSON body with the key `kind` is a document."""
+    text, value = await text_or_fields(request)
+    is_document = isinstance(value, dict) and "kind" in value
+    return (document_text(await request.body()), None) if is_document else (text, value)
 
 
 def pool_document(service: Service, session: Session, body: PoolBody, name: str | None) -> str:

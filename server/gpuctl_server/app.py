@@ -44,8 +44,8 @@ from gpuctl_server.routes import (
 from gpuctl_server.service_context import Service
 
 DESCRIPTION = """\
-Jobs on the GPUs of a Kubernetes cluster. Bodies and answers are JSON, or YAML as `application/yaml`. Every request
-needs `Authorization: Bearer TOKEN`. Errors have the form
+Jobs on the GPUs of a Kubernetes cluster. Bodies and answers are JSON; documents may be sent, and answers requested, as
+`application/yaml`. Every request needs `Authorization: Bearer TOKEN`. Errors have the form
 `{{"error": name, "message": text, "details": [...]}}`, with these statuses:
 
 {table}

@@ -1,16 +1,13 @@
-"""Content negotiation: JSON or YAML, for bodies and for answers; English or Chinese messages."""
+"""Content negotiation: documents as YAML in bodies, JSON or YAML answers, English or Chinese messages."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
-import anyio.to_thread
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from gpuctl.backend.emitter import emit_object
-from gpuctl_server.body_parsing import read_json, read_yaml
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -54,16 +51,6 @@ def wants_chinese(request: HTTPConnection) -> bool:
     chinese = max((weight for name, weight in weights.items() if name.partition("-")[0] == "zh"), default=0.0)
     english = max((weight for name, weight in weights.items() if name.partition("-")[0] == "en"), default=0.0)
     return chinese > english or (chinese > 0 and chinese == english and next(iter(weights)).partition("-")[0] == "zh")
-
-
-async def read_body(request: Request) -> Any:
-    """Parse the JSON or YAML body of a request.
-
-    :raises InvalidBody: the body is invalid.
-    """
-    body = await request.body()
-    # Parsing YAML is slow, and must not block the event loop.
-    return await anyio.to_thread.run_sync(read_yaml, body) if sends_yaml(request) else read_json(body)
 
 
 def as_yaml(response: Response) -> Response:

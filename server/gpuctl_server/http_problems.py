@@ -25,7 +25,7 @@ from gpuctl.language.sentences import Template, clauses, say
 from gpuctl.usecases.service.service_client import UNKNOWN_PATH
 from gpuctl_server.audit import AuditFailed
 from gpuctl_server.body_parsing import InvalidBody
-from gpuctl_server.content_negotiation import REFUSAL, as_yaml, states_format, wants_refusal, wants_yaml
+from gpuctl_server.content_negotiation import REFUSAL, as_yaml, wants_refusal, wants_yaml
 from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.request_log import LOG, request_id
 
@@ -201,8 +201,7 @@ class Route(APIRoute):
             try:
                 return await handle(request)
             except InvalidBody as error:
-                hint = None if states_format(request) else say("`Content-Type: application/yaml` sends YAML")
-                return told(Problem(400, str(error), error="InvalidRequest", hint=hint))
+                return told(Problem(400, str(error), error="InvalidRequest"))
             except RequestValidationError as error:
                 return told(invalid_query(error))
             except HTTPException as error:

@@ -292,11 +292,7 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> dict[str
     if "parameters" in found:
         found["parameters"] = [_parameter(item) for item in found["parameters"]]
     if "requestBody" in found:
-        body = dict(found["requestBody"])
-        content = _content(body["content"])
-        if "application/json" in content:
-            content.setdefault("application/yaml", content["application/json"])
-        found["requestBody"] = {**body, "content": content}
+        found["requestBody"] = {**found["requestBody"], "content": _content(found["requestBody"]["content"])}
     answers = {status: _answer(item) for status, item in found["responses"].items() if status != "422"}
     for status in problem_statuses(method, path, operation):
         answers.setdefault(str(status), {"$ref": f"#/components/responses/{_EXAMPLES[status][0]}"})

@@ -1,4 +1,4 @@
-"""Bodies of requests: models from JSON or YAML, and the text of documents."""
+"""Bodies of requests: models from JSON, and the text of documents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from starlette.requests import Request
 from gpuctl.api.change_models import ChangesBody, DocumentsBody, FilesBody
 from gpuctl.frontend.source import Source
 from gpuctl.language.sentences import say
-from gpuctl_server.content_negotiation import read_body, sends_yaml
+from gpuctl_server.body_parsing import InvalidBody, read_json
+from gpuctl_server.content_negotiation import sends_yaml, states_format
 from gpuctl_server.http_problems import Problem
 
 NAME = "yamlContent"
@@ -50,12 +51,14 @@ def json_body_of(model: type[BaseModel]) -> dict[str, Any]:
 
 
 async def parsed(model: type[Body], request: Request) -> Body:
-    """Parse a body of JSON or YAML as a model.
+    """Parse a JSON body as a model.
 
     :raises RequestValidationError: the fields are invalid.
-    :raises InvalidBody: the body is not valid JSON or YAML.
+    :raises InvalidBody: the body is not valid JSON, or is sent as YAML.
     """
-    return validated(model, await read_body(request))
+    if sends_yaml(request):
+        raise InvalidBody(say("this path takes JSON: send it with `Content-Type: application/json`"))
+    return validated(model, read_json(await request.body()))
 
 
 def validated(model: type[Body], value: object) -> Body:
@@ -113,9 +116,23 @@ async def _documents(model: type[Body], request: Request) -> Body:
     :raises RequestValidationError: the fields are invalid.
     :raises Problem: 400.
     """
-    if not sends_yaml(request):
-        return await parsed(model, request)
-    return model(yaml_content=document_text(await request.body()))
+    text, fields = await text_or_fields(request)
+    return validated(model, fields) if text is None else model(yaml_content=text)
+
+
+async def text_or_fields(request: Request) -> tuple[str | None, Any]:
+    """Return the text of documents if the body is YAML; else None, and the value of the JSON body.
+
+    :raises Problem: 400.
+    """
+    body = await request.body()
+    if sends_yaml(request):
+        return document_text(body), None
+    try:
+        return None, read_json(body)
+    except InvalidBody as error:
+        hint = None if states_format(request) else say("`Content-Type: application/yaml` sends YAML")
+        raise Problem(400, str(error), error="InvalidRequest", hint=hint) from None
 
 
 def sources_of(body: FilesBody) -> list[Source]:

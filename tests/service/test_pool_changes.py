@@ -117,8 +117,11 @@ def test_pool_is_written_as_a_document(served: Served, api: Api) -> None:
     assert labels(api, "node-4").get(POOL_LABEL) is None
     assert labels(api, "node-6") == {}
     assert labels(api, "node-5") == {POOL_LABEL: "experiment-pool"}
-    fields = yaml.safe_dump({"name": "other-pool", "nodes": ["node-4"]})
-    assert served.call("POST", "/pools", status=201, content=fields, headers=YAML)["name"] == "other-pool"
+    fields = {"name": "other-pool", "nodes": ["node-4"]}
+    refused = served.call("POST", "/pools", status=400, content=yaml.safe_dump(fields), headers=YAML)
+    assert refused["error"] == "InvalidDocuments"
+    assert "the document has no `kind`" in str(refused["details"])
+    assert served.call("POST", "/pools", status=201, json=fields)["name"] == "other-pool"
     two = "---\n".join(yaml.safe_dump({"kind": "pool", "pool": {"name": name}}) for name in ("a", "b"))
     assert served.call("POST", "/pools", status=400, content=two, headers=YAML)["error"] == "WrongKind"
 

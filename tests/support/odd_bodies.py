@@ -8,11 +8,11 @@ JSON, YAML = "application/json", "application/yaml"
 
 
 class OddBody(NamedTuple):
-    """A body, its declared content type, and a part of the error if fields are expected."""
+    """A body, its declared content type, and a part of the error if fields are expected as JSON."""
 
     kind: str
     body: bytes
-    told: str
+    told: str = ""
 
 
 def _lines(*lines: str) -> bytes:
@@ -21,7 +21,7 @@ def _lines(*lines: str) -> bytes:
 
 _ALIASES = [f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 9)}]" for n in range(9)]
 _MERGES = [f"{chr(98 + n)}: &{chr(98 + n)} {{<<: [{', '.join(['*' + chr(97 + n)] * 9)}]}}" for n in range(9)]
-_DEEP, _ALIAS, _TWICE, _HALF = "nested deeper than 64 levels", "alias", "given twice", "surrogate"
+_DEEP, _TWICE, _HALF = "nested deeper than 64 levels", "given twice", "surrogate"
 _FIELDS = b'"name": "x", "key": "a", "value": "b", "resource": "jobs", "action": "get", "condition": "done"'
 
 
@@ -57,32 +57,20 @@ BODIES: dict[str, OddBody] = {
     "half a character in a list": OddBody(JSON, rb'{"yamlContents": ["\ud83d"], "nodeNames": ["\udc00"]}', _HALF),
     "NUL in texts": OddBody(JSON, rb'{"name": "\u0000", "key": "\u0000", "yamlContent": "\u0000"}', ""),
     "too many entries": OddBody(JSON, b'{"yamlContents": [' + b'"",' * 100 + b'""]}', ""),
-    "an object": OddBody(YAML, b"!!python/object/apply:os.getcwd []", "not valid YAML"),
-    "brackets in YAML": OddBody(YAML, b"[" * 100_000, _DEEP),
-    "dashes in YAML": OddBody(YAML, b"- " * 100_000, _DEEP),
-    "questions in YAML": OddBody(YAML, b"? " * 100_000, _DEEP),
-    "maps in YAML": OddBody(YAML, b"{a: " * 20_000, _DEEP),
-    "aliases of aliases": OddBody(YAML, _lines("a: &a [x, x]", *_ALIASES), _ALIAS),
-    "merges of merges": OddBody(YAML, _lines("a: &a {x: 1}", *_MERGES), _ALIAS),
-    "an alias of itself": OddBody(YAML, b"name: &a [*a]", _ALIAS),
-    "no such alias": OddBody(YAML, b"name: *a", _ALIAS),
-    "a key twice in YAML": OddBody(YAML, b"name: a\nname: b", _TWICE),
-    "a time": OddBody(YAML, b"name: 2024-01-01", "quote"),
-    "no number behind a tag": OddBody(YAML, b"name: !!int ''", "not valid YAML: a value does not fit its tag"),
-    "no boolean behind a tag": OddBody(YAML, b"name: !!bool x", "not valid YAML: a value does not fit its tag"),
-    "no time behind a tag": OddBody(YAML, b"name: !!timestamp x", "not valid YAML: a value does not fit its tag"),
-    "no time": OddBody(YAML, b"name: 2024-99-99", "not valid YAML"),
-    "bytes": OddBody(YAML, b"name: !!binary gA==", "quote"),
-    "a set": OddBody(YAML, b"name: !!set {a}", "quote"),
-    "keys that are no text": OddBody(YAML, b"1: a\nnull: b", "quote"),
-    "a list as key": OddBody(YAML, b"? [a]\n: b", "not valid YAML"),
-    "infinity in YAML": OddBody(YAML, b"timeout: .inf", "infinite"),
-    "no number in YAML": OddBody(YAML, b"timeout: .nan", "infinite"),
-    "many digits in YAML": OddBody(YAML, b"timeout: " + b"9" * 5000, "not valid YAML"),
-    "a long time in YAML": OddBody(YAML, b"timeout: " + b":".join([b"59"] * 2000), ""),
-    "half a character in YAML": OddBody(YAML, rb'name: "\uD800"', "not valid YAML"),
-    "half a character as bytes": OddBody(YAML, b"name: \xed\xa0\x80", "UTF-8"),
-    "no character": OddBody(YAML, rb'name: "\U00110000"', "not valid YAML"),
-    "many documents": OddBody(YAML, b"---\n" * 100_000, ""),
-    "no version of YAML": OddBody(YAML, b"%YAML 9.9\n---\nx: 1", ""),
+    "an object": OddBody(YAML, b"!!python/object/apply:os.getcwd []"),
+    "brackets in YAML": OddBody(YAML, b"[" * 100_000),
+    "dashes in YAML": OddBody(YAML, b"- " * 100_000),
+    "questions in YAML": OddBody(YAML, b"? " * 100_000),
+    "maps in YAML": OddBody(YAML, b"{a: " * 20_000),
+    "aliases of aliases": OddBody(YAML, _lines("a: &a [x, x]", *_ALIASES)),
+    "merges of merges": OddBody(YAML, _lines("a: &a {x: 1}", *_MERGES)),
+    "an alias of itself": OddBody(YAML, b"name: &a [*a]"),
+    "no such alias": OddBody(YAML, b"name: *a"),
+    "a key twice in YAML": OddBody(YAML, b"name: a\nname: b"),
+    "a list as key": OddBody(YAML, b"? [a]\n: b"),
+    "half a character in YAML": OddBody(YAML, rb'name: "\uD800"'),
+    "half a character as bytes": OddBody(YAML, b"name: \xed\xa0\x80"),
+    "no character": OddBody(YAML, rb'name: "\U00110000"'),
+    "many documents": OddBody(YAML, b"---\n" * 100_000),
+    "no version of YAML": OddBody(YAML, b"%YAML 9.9\n---\nx: 1"),
 }

@@ -18,7 +18,7 @@ from gpuctl_server.audit import AuditFailed, AuditTrail, audit_problem
 from gpuctl_server.change_request import ChangeRequest, Confirmation
 from gpuctl_server.http_problems import Problem
 from gpuctl_server.job_lookups import REVIEWS, check_rights, require_access
-from gpuctl_server.request_bodies import body_of, parsed_body
+from gpuctl_server.request_bodies import json_body_of, parsed_body
 from gpuctl_server.routes.routers import action_of
 from gpuctl_server.routes.unknown_parameters import reject_unknown_parameters
 from gpuctl_server.service_context import Service
@@ -145,4 +145,4 @@ names_of = parsed_body(NamesBody)
 only_dry_run = parsed_body(DryRunBody, is_optional=True)
 only_confirmed = parsed_body(ConfirmedBody, is_optional=True)
 Names = Annotated[NamesBody, Depends(names_of)]
-NAMES = body_of(NamesBody, "The same fields, as YAML.")
+NAMES = json_body_of(NamesBody)

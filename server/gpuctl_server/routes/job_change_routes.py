@@ -29,7 +29,7 @@ from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_creation import SubmitRequest
 from gpuctl_server.job_revisions import roll_back, run_again
-from gpuctl_server.request_bodies import body_of, documents_of, parsed_body
+from gpuctl_server.request_bodies import body_of, documents_of, json_body_of, parsed_body
 from gpuctl_server.routes.creation_answers import dry_run_response
 from gpuctl_server.routes.dependencies import NAMES, Names, change_of, names_of, only_confirmed, only_dry_run
 from gpuctl_server.routes.query_parameters import (
@@ -121,7 +121,7 @@ def create(
     status_code=201,
     response_model=Batch,
     responses=dry_run_response(Batch),
-    openapi_extra=body_of(BatchBody, "The same fields."),
+    openapi_extra=json_body_of(BatchBody),
 )
 def create_batch(
     change: Annotated[ChangeRequest, Depends(change_of("create", "jobs", batch_of))],
