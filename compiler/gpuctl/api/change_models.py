@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, JsonValue
 from gpuctl.api.base_models import ApiModel, Body, DryRunBody
 from gpuctl.api.document_answers import DocumentWarning
 from gpuctl.api.plan_answers import PlanAnswer
+from gpuctl.objects.sweep_names import MOST_SWEEP_JOBS
 
 Name = Annotated[str, Field(max_length=253)]
 _JOB: dict[str, JsonValue] = {
@@ -88,10 +89,6 @@ class DocumentsBody(DryRunBody):
     yaml_content: str = Field(description="The documents.")
 
 
-MOST_NAMES = 100
-"""Maximum number of names in one request."""
-
-
 class SentFile(Body):
     """A file of documents."""
 
@@ -134,7 +131,8 @@ class NamesBody(ConfirmedBody):
 
     names: list[Name] = Field(
         min_length=1,
-        max_length=MOST_NAMES,
+        # All jobs of a sweep are changed by one plan, with one confirmation.
+        max_length=MOST_SWEEP_JOBS,
         description="Names; for jobs also ids, KIND/NAME, or names of pods.",
         examples=[["qwen2-7b-sft"]],
     )

@@ -18,6 +18,9 @@ from gpuctl.usecases.queries.read_context import ReadContext
 from gpuctl.usecases.queries.service_waits import wait_until_running_by_service
 from gpuctl.usecases.service.service_client import ServiceClient, ServiceRefusal
 
+_AT_A_TIME = 100
+"""Number of jobs that one request pauses or resumes, one after another. Their results are known after the request."""
+
 
 def apply_by_service(
     service: ServiceClient,
@@ -127,7 +130,8 @@ def pause_by_service(reader: ReadContext, names: Sequence[str], *, checkpoint: b
     """Pause jobs through a service, one after another."""
     run = RunOptions(checkpoint=checkpoint)
     query = {"checkpoint": "" if checkpoint else "false"}
-    return _suspended(reader, "/jobs/pause", names, query, response_timeout(run, checkpoints=len(names)))
+    within = response_timeout(run, checkpoints=min(len(names), _AT_A_TIME))
+    return _suspended(reader, "/jobs/pause", names, query, within)
 
 
 def resume_by_service(reader: ReadContext, names: Sequence[str], *, confirmed: bool) -> Iterator[PausedJobAnswer]:
@@ -143,16 +147,17 @@ def _suspended(
 ) -> Iterator[PausedJobAnswer]:
     assert reader.service is not None
     where = {"namespace": reader.scope.namespace or "", **query}
-    refusal = None
-    with reader.service.reading():
-        try:
-            value = reader.service.request("POST", path, {"names": list(names)}, query=where, within=within)
-        except ServiceRefusal as error:
-            refusal, value = error, {"items": error.answer.get("items") or []}
-        jobs = PausedJobs.model_validate(value).items
-    yield from jobs
-    if refusal is not None:
-        raise refusal
+    for begin in range(0, len(names), _AT_A_TIME):
+        body, refusal = {"names": list(names[begin : begin + _AT_A_TIME])}, None
+        with reader.service.reading():
+            try:
+                value = reader.service.request("POST", path, body, query=where, within=within)
+            except ServiceRefusal as error:
+                refusal, value = error, {"items": error.answer.get("items") or []}
+            jobs = PausedJobs.model_validate(value).items
+        yield from jobs
+        if refusal is not None:
+            raise refusal
 
 
 def _wait(service: ServiceClient, plan: Plan, run: RunOptions, callbacks: RunCallbacks) -> None:
