@@ -129,7 +129,7 @@ def _method(operation: Operation, *, is_async: bool) -> str:
     name, answer = snake(operation.name), type_of(operation.answer)
     word, wait = ("async ", "await ") if is_async else ("", "")
     lines = [f"    {word}def {name}({', '.join(_arguments(operation))}) -> {answer}:"]
-    lines.append(_docstring(_described(operation), 8))
+    lines.append(_docstring(f"See :meth:`Operations.{name}`." if is_async else _described(operation), 8))
     lines.append(f"        found: {answer} = {wait}self.send(Call({', '.join(_sent(operation))}))")
     lines.append("        return found")
     return "\n".join(lines) + "\n\n"
@@ -149,12 +149,15 @@ def _iterator(operation: Operation, item: Shape, *, is_async: bool) -> str:
         else "            yield from found.items"
     )
     passing = ", ".join([*passed, "page=number", "page_size=page_size"])
-    return f'''\
+    text = (
+        f"See :meth:`Operations.all_{below}`."
+        if is_async
+        else f"Iterate over the items of all pages of :meth:`{name}`, which are requested on demand.\n\n"
+        "Items that are added or removed during the iteration can shift the pages."
+    )
+    return f"""\
     {word}def all_{below}({", ".join(head)}) -> {kind}[{type_of(item)}]:
-        """Iterate over the items of all pages of :meth:`{name}`, which are requested on demand.
-
-        Items that are added or removed during the iteration can shift the pages.
-        """
+{_docstring(text, 8)}
         number, seen = 1, 0
         while True:
             found = {wait}self.{name}({passing})
@@ -163,7 +166,7 @@ def _iterator(operation: Operation, item: Shape, *, is_async: bool) -> str:
             if not found.items or seen >= found.total:
                 return
 
-'''
+"""
 
 
 def _arguments(operation: Operation, leave_out: tuple[str, ...] = (), more: list[str] | None = None) -> list[str]:

@@ -2669,17 +2669,7 @@ class AsyncOperations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.JobPage:
-        """List the visible jobs.
-
-        :param kind: Only jobs of this kind: training, inference, notebook or compute.
-        :param pool: Only jobs in this pool.
-        :param status: Only jobs with this phase or status word, case-insensitive.
-        :param namespace: Only jobs in this namespace.
-        :param name: Only jobs with this id or name, or with a pod of this name.
-        :param sort: Order of the jobs; `gpu`: those with the most GPUs first.
-        :param page: Page number, from 1.
-        :param page_size: Items per page.
-        """
+        """See :meth:`Operations.list_jobs`."""
         found: models.JobPage = await self.send(
             Call(
                 "GET",
@@ -2712,10 +2702,7 @@ class AsyncOperations(ABC):
         sort: str | None = None,
         page_size: int = 500,
     ) -> AsyncIterator[models.JobItem]:
-        """Iterate over the items of all pages of :meth:`list_jobs`, which are requested on demand.
-
-        Items that are added or removed during the iteration can shift the pages.
-        """
+        """See :meth:`Operations.all_jobs`."""
         number, seen = 1, 0
         while True:
             found = await self.list_jobs(
@@ -2744,15 +2731,7 @@ class AsyncOperations(ABC):
         confirm: bool | None = None,
         idempotency_key: str | None = None,
     ) -> models.Submitted:
-        """Create what documents describe. If an object already exists, the answer is 409. With ``dryRun`` documents
-        are only checked.
-
-        :param dry_run: Check only; nothing is written.
-        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
-        :param profile: Profile to merge into the documents that have profiles.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
-        """
+        """See :meth:`Operations.create_jobs`."""
         found: models.Submitted = await self.send(
             Call(
                 "POST",
@@ -2766,11 +2745,7 @@ class AsyncOperations(ABC):
         return found
 
     async def get_job(self, job_id: str, *, namespace: str | None = None) -> models.JobDescription:
-        """Return a job, with its document and its pods.
-
-        :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        """
+        """See :meth:`Operations.get_job`."""
         found: models.JobDescription = await self.send(
             Call("GET", f"/jobs/{segment(job_id)}", models.JobDescription, query=given({"namespace": namespace}))
         )
@@ -2788,16 +2763,7 @@ class AsyncOperations(ABC):
         checkpoint: bool | None = None,
         confirm: bool | None = None,
     ) -> models.ChangedJob:
-        """Apply the changed document of a job. A change that ends running work must be confirmed.
-
-        :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param dry_run: Check only; nothing is written.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
-        :param profile: Profile to merge into the documents that have profiles.
-        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        """
+        """See :meth:`Operations.update_job`."""
         found: models.ChangedJob = await self.send(
             Call(
                 "PUT",
@@ -2827,14 +2793,7 @@ class AsyncOperations(ABC):
         checkpoint: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.JobState:
-        """Delete a job, without waiting until its pods are gone.
-
-        :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        :param force: End the pods without their grace period.
-        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-        :param dry_run: Check everything and return what would be done. Nothing is written.
-        """
+        """See :meth:`Operations.delete_job`."""
         found: models.JobState = await self.send(
             Call(
                 "DELETE",
@@ -2862,22 +2821,7 @@ class AsyncOperations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.PodPage:
-        """List the pods of the visible jobs, by namespace and name. A job with missing pods has an additional item for
-        them.
-
-        :param names: Ids or names of jobs, or names of their pods, separated by commas. Each must exist.
-        :param selector: Label selector, in the syntax of `kubectl -l`.
-        :param kind: Only jobs of this kind: training, inference, notebook or compute.
-        :param pool: Only jobs in this pool.
-        :param status: A status word or a phase, case-insensitive.
-        :param namespace: Only jobs in this namespace.
-        :param by_job: One item per job; `ready` counts its pods.
-        :param pods_only: Leave out the items for missing pods.
-        :param reasons: Explain pending pods as `GET /jobs/{jobId}/why` does, which takes longer.
-        :param sweep: Only the jobs of this sweep.
-        :param page: Page number, from 1.
-        :param page_size: Items per page.
-        """
+        """See :meth:`Operations.list_pods`."""
         found: models.PodPage = await self.send(
             Call(
                 "GET",
@@ -2918,10 +2862,7 @@ class AsyncOperations(ABC):
         sweep: str | None = None,
         page_size: int = 500,
     ) -> AsyncIterator[models.ListedPod]:
-        """Iterate over the items of all pages of :meth:`list_pods`, which are requested on demand.
-
-        Items that are added or removed during the iteration can shift the pages.
-        """
+        """See :meth:`Operations.all_pods`."""
         number, seen = 1, 0
         while True:
             found = await self.list_pods(
@@ -2945,34 +2886,21 @@ class AsyncOperations(ABC):
                 return
 
     async def get_gpu_use(self, *, namespace: str | None = None, max_age: float | None = None) -> models.GpusOfJobs:
-        """Return the number of GPUs that the visible jobs hold and wait for.
-
-        :param namespace: Only jobs in this namespace.
-        :param max_age: Maximum age of the answer, seconds: that of another request with the same rights may be
-            returned. Default: it is computed now.
-        """
+        """See :meth:`Operations.get_gpu_use`."""
         found: models.GpusOfJobs = await self.send(
             Call("GET", "/gpu-use", models.GpusOfJobs, query=given({"namespace": namespace, "maxAge": max_age}))
         )
         return found
 
     async def get_job_why(self, job_id: str, *, namespace: str | None = None) -> models.WhyAnswer:
-        """Return the cause of a job's state with numbers and evidence, what was ruled out, and what to do.
-
-        :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        """
+        """See :meth:`Operations.get_job_why`."""
         found: models.WhyAnswer = await self.send(
             Call("GET", f"/jobs/{segment(job_id)}/why", models.WhyAnswer, query=given({"namespace": namespace}))
         )
         return found
 
     async def get_job_timeline(self, job_id: str, *, namespace: str | None = None) -> models.JobTimeline:
-        """Return the timeline of a job: the stages of its pods, the conditions of its workload, and its events.
-
-        :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        """
+        """See :meth:`Operations.get_job_timeline`."""
         found: models.JobTimeline = await self.send(
             Call("GET", f"/jobs/{segment(job_id)}/timeline", models.JobTimeline, query=given({"namespace": namespace}))
         )
@@ -2981,14 +2909,7 @@ class AsyncOperations(ABC):
     async def get_job_details(
         self, job_id: str, *, namespace: str | None = None, timeline: bool | None = None, max_age: float | None = None
     ) -> models.JobDetails:
-        """Return the full description of a job: pods, timeline, addresses, events, and the reason for which it waits.
-
-        :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        :param timeline: False: no timeline, conditions and events; `GET /jobs/{jobId}/timeline` has them.
-        :param max_age: Maximum age of the nodes and of the pods of other jobs that the answer is computed from,
-            seconds. Default: they are read now.
-        """
+        """See :meth:`Operations.get_job_details`."""
         found: models.JobDetails = await self.send(
             Call(
                 "GET",
@@ -3000,24 +2921,14 @@ class AsyncOperations(ABC):
         return found
 
     async def get_job_history(self, job_id: str, *, namespace: str | None = None) -> models.JobDocuments:
-        """List the applied documents of a job, newest first: user, time, commit, and the changes of each one. The
-        history of a deleted job is found by its name.
-
-        :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        """
+        """See :meth:`Operations.get_job_history`."""
         found: models.JobDocuments = await self.send(
             Call("GET", f"/jobs/{segment(job_id)}/history", models.JobDocuments, query=given({"namespace": namespace}))
         )
         return found
 
     async def get_job_revision(self, job_id: str, revision: int, *, namespace: str | None = None) -> models.JobRevision:
-        """Return an applied document of a job, with credentials masked.
-
-        :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param revision: Number of the revision.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        """
+        """See :meth:`Operations.get_job_revision`."""
         found: models.JobRevision = await self.send(
             Call(
                 "GET",
@@ -3037,14 +2948,7 @@ class AsyncOperations(ABC):
         limit: float | None = None,
         waited: float | None = None,
     ) -> models.JobsWaitAnswer:
-        """Wait until at least one of several jobs meets the condition or can no longer meet it. Send another request
-        for the others.
-
-        :param condition: `started`: all pods are ready, or the job needs none, as it has finished or is paused.
-        :param timeout: Maximum time until the response, seconds.
-        :param limit: Seconds, over all requests, after which a job is late; null: never.
-        :param waited: Part of `limit` that earlier requests have waited, seconds.
-        """
+        """See :meth:`Operations.wait_jobs`."""
         found: models.JobsWaitAnswer = await self.send(
             Call(
                 "POST",
@@ -3060,12 +2964,7 @@ class AsyncOperations(ABC):
     async def wait_job(
         self, job_id: str, *, condition: str, timeout: float | None = None, namespace: str | None = None
     ) -> models.WaitAnswer:
-        """Wait until a job is running, ready, done or deleted, or until it can no longer be.
-
-        :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param timeout: Maximum wait, seconds.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        """
+        """See :meth:`Operations.wait_job`."""
         found: models.WaitAnswer = await self.send(
             Call(
                 "POST",
@@ -3100,29 +2999,7 @@ class AsyncOperations(ABC):
         create_namespace: bool | None = None,
         create_only: bool | None = None,
     ) -> models.PlanAnswer:
-        """Create and update what documents describe. A change that ends running work must be confirmed.
-
-        :param dry_run: Check only; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
-            other texts, the answer is 409 with the plan.
-        :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
-            differs from the service's.
-        :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
-        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-        :param force: End the pods without their grace period.
-        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        :param namespace: Namespace of jobs whose documents do not have one.
-        :param strict: Reject documents with warnings.
-        :param profile: Profile to merge into the documents that have profiles.
-        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
-        :param strategy: Rollout strategy of a changed service. Default: that of the running service, else of the
-            platform.
-        :param relower: Also update objects that differ only because a newer gpuctl generates other objects.
-        :param no_probe: Report the rejection of a trial pod as a note instead of an error.
-        :param create_namespace: Create the namespace of the request if it does not exist.
-        :param create_only: Reject documents whose objects already exist.
-        """
+        """See :meth:`Operations.apply_documents`."""
         found: models.PlanAnswer = await self.send(
             Call(
                 "POST",
@@ -3179,23 +3056,7 @@ class AsyncOperations(ABC):
         strict: bool | None = None,
         profile: str | None = None,
     ) -> models.PlanAnswer:
-        """Delete what documents describe, and wait until it is gone.
-
-        :param dry_run: Check only; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
-            other texts, the answer is 409 with the plan.
-        :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
-            differs from the service's.
-        :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
-        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-        :param force: End the pods without their grace period.
-        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
-        :param keep_labels: Keep the labels of a pool on its nodes.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        :param namespace: Namespace of jobs whose documents do not have one.
-        :param strict: Reject documents with warnings.
-        :param profile: Profile to merge into the documents that have profiles.
-        """
+        """See :meth:`Operations.delete_documents`."""
         found: models.PlanAnswer = await self.send(
             Call(
                 "POST",
@@ -3250,27 +3111,7 @@ class AsyncOperations(ABC):
         create_namespace: bool | None = None,
         create_only: bool | None = None,
     ) -> models.PlanAnswer:
-        """Return what applying documents would do. Writes nothing.
-
-        :param dry_run: Check only; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
-            other texts, the answer is 409 with the plan.
-        :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
-            differs from the service's.
-        :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
-        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-        :param show: `objects`: include each object before and after the change, with secrets masked.
-        :param namespace: Namespace of jobs whose documents do not have one.
-        :param strict: Reject documents with warnings.
-        :param profile: Profile to merge into the documents that have profiles.
-        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
-        :param strategy: Rollout strategy of a changed service. Default: that of the running service, else of the
-            platform.
-        :param relower: Also update objects that differ only because a newer gpuctl generates other objects.
-        :param no_probe: Report the rejection of a trial pod as a note instead of an error.
-        :param create_namespace: Create the namespace of the request if it does not exist.
-        :param create_only: Reject documents whose objects already exist.
-        """
+        """See :meth:`Operations.plan_documents`."""
         found: models.PlanAnswer = await self.send(
             Call(
                 "POST",
@@ -3315,14 +3156,7 @@ class AsyncOperations(ABC):
         confirm: bool | None = None,
         idempotency_key: str | None = None,
     ) -> models.Batch:
-        """Create the documents of each entry independently. Failed entries have an error. With ``dryRun`` they are
-        only checked.
-
-        :param dry_run: Check only; nothing is written.
-        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        :param idempotency_key: Key of this request; default: a random one, so that it can be retried.
-        """
+        """See :meth:`Operations.create_job_batch`."""
         found: models.Batch = await self.send(
             Call(
                 "POST",
@@ -3347,18 +3181,7 @@ class AsyncOperations(ABC):
         timeout: float | None = None,
         confirm: bool | None = None,
     ) -> models.PlanAnswer:
-        """Delete jobs, and wait until they are gone.
-
-        :param dry_run: Check only; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
-            other texts, the answer is 409 with the plan.
-        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-        :param force: End the pods without their grace period.
-        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        """
+        """See :meth:`Operations.delete_jobs`."""
         found: models.PlanAnswer = await self.send(
             Call(
                 "POST",
@@ -3398,18 +3221,7 @@ class AsyncOperations(ABC):
         timeout: float | None = None,
         confirm: bool | None = None,
     ) -> models.PlanAnswer:
-        """Run finished trainings again. A deleted training must be the only one named, and must be confirmed.
-
-        :param dry_run: Check only; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
-            other texts, the answer is 409 with the plan.
-        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        :param failed: Run only failed trainings; of arrays, only the indexes that have not succeeded.
-        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
-        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        """
+        """See :meth:`Operations.rerun_jobs`."""
         found: models.PlanAnswer = await self.send(
             Call(
                 "POST",
@@ -3442,17 +3254,7 @@ class AsyncOperations(ABC):
         timeout: float | None = None,
         confirm: bool | None = None,
     ) -> models.PlanAnswer:
-        """Start a run of each of some scheduled trainings now.
-
-        :param dry_run: Check only; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
-            other texts, the answer is 409 with the plan.
-        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
-        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        """
+        """See :meth:`Operations.run_jobs`."""
         found: models.PlanAnswer = await self.send(
             Call(
                 "POST",
@@ -3485,19 +3287,7 @@ class AsyncOperations(ABC):
         timeout: float | None = None,
         confirm: bool | None = None,
     ) -> models.PlanAnswer:
-        """Change the number of nodes of elastic trainings. A change that restarts running work must be confirmed.
-
-        :param dry_run: Check only; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
-            other texts, the answer is 409 with the plan.
-        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
-        :param nodes: The number of nodes, within the range of the document.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
-        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        """
+        """See :meth:`Operations.scale_jobs`."""
         found: models.PlanAnswer = await self.send(
             Call(
                 "POST",
@@ -3534,16 +3324,7 @@ class AsyncOperations(ABC):
         namespace: str | None = None,
         checkpoint: bool | None = None,
     ) -> models.PausedJobs:
-        """Pause jobs one after another: end their pods and keep the jobs. An error has the jobs that were paused
-        before it in ``items``.
-
-        :param dry_run: Check only; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
-            other texts, the answer is 409 with the plan.
-        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-        """
+        """See :meth:`Operations.pause_jobs`."""
         found: models.PausedJobs = await self.send(
             Call(
                 "POST",
@@ -3571,15 +3352,7 @@ class AsyncOperations(ABC):
         namespace: str | None = None,
         confirm: bool | None = None,
     ) -> models.PausedJobs:
-        """Resume paused jobs. Preempting pods of other jobs must be confirmed.
-
-        :param dry_run: Check only; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
-            other texts, the answer is 409 with the plan.
-        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        """
+        """See :meth:`Operations.resume_jobs`."""
         found: models.PausedJobs = await self.send(
             Call(
                 "POST",
@@ -3600,13 +3373,7 @@ class AsyncOperations(ABC):
     async def pause_job(
         self, job_id: str, *, namespace: str | None = None, checkpoint: bool | None = None, dry_run: bool | None = None
     ) -> models.JobState:
-        """Pause a job: end its pods, which frees its GPUs, and keep the job.
-
-        :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-        :param dry_run: Check everything and return what would be done. Nothing is written.
-        """
+        """See :meth:`Operations.pause_job`."""
         found: models.JobState = await self.send(
             Call(
                 "POST",
@@ -3621,13 +3388,7 @@ class AsyncOperations(ABC):
     async def resume_job(
         self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None, dry_run: bool | None = None
     ) -> models.JobState:
-        """Resume a paused job. Preempting pods of other jobs must be confirmed.
-
-        :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        :param dry_run: Check everything and return what would be done. Nothing is written.
-        """
+        """See :meth:`Operations.resume_job`."""
         found: models.JobState = await self.send(
             Call(
                 "POST",
@@ -3648,16 +3409,7 @@ class AsyncOperations(ABC):
         confirm: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.RerunJob:
-        """Run a finished training again. A deleted training is created from its last document, which must be
-        confirmed.
-
-        :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        :param failed: Run only failed trainings; of arrays, only the indexes that have not succeeded.
-        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        :param dry_run: Check everything and return what would be done. Nothing is written.
-        """
+        """See :meth:`Operations.rerun_job`."""
         found: models.RerunJob = await self.send(
             Call(
                 "POST",
@@ -3680,14 +3432,7 @@ class AsyncOperations(ABC):
         confirm: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.PlanAnswer:
-        """Start a run of a scheduled training now.
-
-        :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        :param dry_run: Check everything and return what would be done. Nothing is written.
-        """
+        """See :meth:`Operations.run_job`."""
         found: models.PlanAnswer = await self.send(
             Call(
                 "POST",
@@ -3710,16 +3455,7 @@ class AsyncOperations(ABC):
         confirm: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.PlanAnswer:
-        """Change the number of nodes of an elastic training. A change that restarts running work must be confirmed.
-
-        :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param nodes: The number of nodes, within the range of the document.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        :param dry_run: Check everything and return what would be done. Nothing is written.
-        """
+        """See :meth:`Operations.scale_job`."""
         found: models.PlanAnswer = await self.send(
             Call(
                 "POST",
@@ -3755,21 +3491,7 @@ class AsyncOperations(ABC):
         confirm: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.ChangedJob:
-        """Apply an earlier document of a job again. This must be confirmed. The job may have been deleted.
-
-        :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        :param to: Revision of the history. Default: the newest one that differs from the current document.
-        :param queue: Create a job even if a quota is exhausted. It starts when the quota has room.
-        :param strategy: Rollout strategy of a changed service. Default: that of the running service, else of the
-            platform.
-        :param no_probe: Report the rejection of a trial pod as a note instead of an error.
-        :param checkpoint: Let the job save its progress before its pods end. If that fails, no pod is ended: 409.
-        :param force: End the pods without their grace period.
-        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        :param dry_run: Check everything and return what would be done. Nothing is written.
-        """
+        """See :meth:`Operations.rollback_job`."""
         found: models.ChangedJob = await self.send(
             Call(
                 "POST",
@@ -3803,13 +3525,7 @@ class AsyncOperations(ABC):
         confirm: bool | None = None,
         dry_run: bool | None = None,
     ) -> models.Recoveries:
-        """Finish the work of interrupted runs. Creating objects must be confirmed.
-
-        :param namespace: Only this namespace. Default: all that the caller may see.
-        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        :param dry_run: Check everything and return what would be done. Nothing is written.
-        """
+        """See :meth:`Operations.recover`."""
         found: models.Recoveries = await self.send(
             Call(
                 "POST",
@@ -3823,10 +3539,7 @@ class AsyncOperations(ABC):
         return found
 
     async def list_recoveries(self, *, namespace: str | None = None) -> models.Recoveries:
-        """List the unfinished work of interrupted runs, and what a recovery would do.
-
-        :param namespace: Only this namespace. Default: all that the caller may see.
-        """
+        """See :meth:`Operations.list_recoveries`."""
         found: models.Recoveries = await self.send(
             Call("GET", "/recoveries", models.Recoveries, query=given({"namespace": namespace}))
         )
@@ -3844,17 +3557,7 @@ class AsyncOperations(ABC):
         previous: bool | None = None,
         namespace: str | None = None,
     ) -> models.LogsValue:
-        """Return the output of a job's pods, ordered by time.
-
-        :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param tail: Number of last lines of each pod. Default: 100; with `since`: all.
-        :param pod: Only this pod: its name, its index in the job, or the end of its name.
-        :param since: Only lines that are not older: a duration (10m, 1h30m), or a time (RFC 3339).
-        :param grep: Only lines that contain this text, case-sensitive.
-        :param container: Container name. Default: the main container of the job.
-        :param previous: Lines of the previous run, before the last restart of the container.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        """
+        """See :meth:`Operations.get_job_logs`."""
         found: models.LogsValue = await self.send(
             Call(
                 "GET",
@@ -3884,15 +3587,7 @@ class AsyncOperations(ABC):
         end_time: str | None = None,
         namespace: str | None = None,
     ) -> dict[str, list[models.MetricPoint]]:
-        """Return the metrics of a job over time, at most 500 points each.
-
-        :param job_id: Id of a job, its name, or the name of one of its pods.
-        :param metric: Only this metric: gpuUtilization (percent), memoryUsage (GiB per GPU), throughput, or another
-            of the settings.
-        :param start_time: Start, RFC 3339. Default: the start of the job.
-        :param end_time: End, RFC 3339. Default: now.
-        :param namespace: Namespace of the job; required if the name exists in several.
-        """
+        """See :meth:`Operations.get_job_metrics`."""
         found: dict[str, list[models.MetricPoint]] = await self.send(
             Call(
                 "GET",
@@ -3904,7 +3599,7 @@ class AsyncOperations(ABC):
         return found
 
     async def list_pools(self) -> models.PoolList:
-        """List the visible pools, by name. `default` has the nodes that are in no other pool."""
+        """See :meth:`Operations.list_pools`."""
         found: models.PoolList = await self.send(Call("GET", "/pools", models.PoolList))
         return found
 
@@ -3919,15 +3614,7 @@ class AsyncOperations(ABC):
         quota: dict[str, Any] | None = None,
         confirm: bool | None = None,
     ) -> models.Administered:
-        """Create a pool, and label its nodes.
-
-        :param dry_run: Check only; nothing is written.
-        :param name: Its name; when a pool is changed, the path has it.
-        :param nodes: Names of its nodes.
-        :param gpu_type: GPU types of its nodes.
-        :param quota: Limits of a pool.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        """
+        """See :meth:`Operations.create_pool`."""
         found: models.Administered = await self.send(
             Call(
                 "POST",
@@ -3950,11 +3637,7 @@ class AsyncOperations(ABC):
         return found
 
     async def get_pool(self, pool_name: str, *, jobs: bool | None = None) -> models.PoolDetail:
-        """Return a pool: its nodes, its GPUs by type, and the visible jobs in it.
-
-        :param pool_name: Name of the pool.
-        :param jobs: False: jobs and pods are null. `GET /jobs?pool=` lists the jobs in pages.
-        """
+        """See :meth:`Operations.get_pool`."""
         found: models.PoolDetail = await self.send(
             Call("GET", f"/pools/{segment(pool_name)}", models.PoolDetail, query=given({"jobs": jobs}))
         )
@@ -3972,16 +3655,7 @@ class AsyncOperations(ABC):
         quota: dict[str, Any] | None = None,
         confirm: bool | None = None,
     ) -> models.ChangedPool:
-        """Change a pool. Nodes that the body does not name are removed from it.
-
-        :param pool_name: Name of the pool.
-        :param dry_run: Check only; nothing is written.
-        :param name: Its name; when a pool is changed, the path has it.
-        :param nodes: Names of its nodes.
-        :param gpu_type: GPU types of its nodes.
-        :param quota: Limits of a pool.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        """
+        """See :meth:`Operations.update_pool`."""
         found: models.ChangedPool = await self.send(
             Call(
                 "PUT",
@@ -4005,12 +3679,7 @@ class AsyncOperations(ABC):
     async def delete_pool(
         self, pool_name: str, *, confirm: bool | None = None, dry_run: bool | None = None
     ) -> models.Administered:
-        """Delete a pool. Its nodes lose the label, its jobs continue to run.
-
-        :param pool_name: Name of the pool.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        :param dry_run: Check everything and return what would be done. Nothing is written.
-        """
+        """See :meth:`Operations.delete_pool`."""
         found: models.Administered = await self.send(
             Call(
                 "DELETE",
@@ -4024,12 +3693,7 @@ class AsyncOperations(ABC):
     async def list_nodes_with_label(
         self, *, key: str, page: int | None = None, page_size: int | None = None
     ) -> models.LabelPage:
-        """List the nodes that have a label, with its value.
-
-        :param key: Key of the label.
-        :param page: Page number, from 1.
-        :param page_size: Items per page.
-        """
+        """See :meth:`Operations.list_nodes_with_label`."""
         found: models.LabelPage = await self.send(
             Call(
                 "GET", "/nodes/labels", models.LabelPage, query=given({"key": key, "page": page, "pageSize": page_size})
@@ -4038,10 +3702,7 @@ class AsyncOperations(ABC):
         return found
 
     async def all_nodes_with_label(self, *, key: str, page_size: int = 500) -> AsyncIterator[models.NodeLabel]:
-        """Iterate over the items of all pages of :meth:`list_nodes_with_label`, which are requested on demand.
-
-        Items that are added or removed during the iteration can shift the pages.
-        """
+        """See :meth:`Operations.all_nodes_with_label`."""
         number, seen = 1, 0
         while True:
             found = await self.list_nodes_with_label(key=key, page=number, page_size=page_size)
@@ -4052,21 +3713,14 @@ class AsyncOperations(ABC):
                 return
 
     async def list_gpu_labels(self, *, page: int | None = None, page_size: int | None = None) -> models.GpuLabelPage:
-        """List the GPU type labels and the pool of each node.
-
-        :param page: Page number, from 1.
-        :param page_size: Items per page.
-        """
+        """See :meth:`Operations.list_gpu_labels`."""
         found: models.GpuLabelPage = await self.send(
             Call("GET", "/nodes/labels/all", models.GpuLabelPage, query=given({"page": page, "pageSize": page_size}))
         )
         return found
 
     async def all_gpu_labels(self, *, page_size: int = 500) -> AsyncIterator[models.GpuLabels]:
-        """Iterate over the items of all pages of :meth:`list_gpu_labels`, which are requested on demand.
-
-        Items that are added or removed during the iteration can shift the pages.
-        """
+        """See :meth:`Operations.all_gpu_labels`."""
         number, seen = 1, 0
         while True:
             found = await self.list_gpu_labels(page=number, page_size=page_size)
@@ -4077,25 +3731,14 @@ class AsyncOperations(ABC):
                 return
 
     async def list_node_labels(self, node_name: str) -> models.LabelPage:
-        """List the labels of a node, by key.
-
-        :param node_name: Name of the node.
-        """
+        """See :meth:`Operations.list_node_labels`."""
         found: models.LabelPage = await self.send(Call("GET", f"/nodes/{segment(node_name)}/labels", models.LabelPage))
         return found
 
     async def set_node_label(
         self, node_name: str, *, key: str, value: str, dry_run: bool | None = None, overwrite: bool | None = None
     ) -> models.SetLabel:
-        """Set a label of a node. If it has another value and `overwrite` is false, the answer is 409 with
-        `LabelConflict`.
-
-        :param node_name: Name of the node.
-        :param dry_run: Check only; nothing is written.
-        :param key: Key of the label.
-        :param value: Value of the label.
-        :param overwrite: Replace an existing value.
-        """
+        """See :meth:`Operations.set_node_label`."""
         found: models.SetLabel = await self.send(
             Call(
                 "POST",
@@ -4107,23 +3750,14 @@ class AsyncOperations(ABC):
         return found
 
     async def get_node_label(self, node_name: str, key: str) -> models.KeptLabel:
-        """Return a label of a node. It already existed at `createdAt`, and has not changed since `lastUpdatedAt`.
-
-        :param node_name: Name of the node.
-        :param key: Key of the label.
-        """
+        """See :meth:`Operations.get_node_label`."""
         found: models.KeptLabel = await self.send(
             Call("GET", f"/nodes/{segment(node_name)}/labels/{segment(key)}", models.KeptLabel)
         )
         return found
 
     async def delete_node_label(self, node_name: str, key: str, *, dry_run: bool | None = None) -> models.DeletedLabel:
-        """Delete a label of a node.
-
-        :param node_name: Name of the node.
-        :param key: Key of the label.
-        :param dry_run: Check everything and return what would be done. Nothing is written.
-        """
+        """See :meth:`Operations.delete_node_label`."""
         found: models.DeletedLabel = await self.send(
             Call(
                 "DELETE",
@@ -4143,13 +3777,7 @@ class AsyncOperations(ABC):
         dry_run: bool | None = None,
         overwrite: bool | None = None,
     ) -> models.BatchReport:
-        """Set a label of several nodes. Nodes that fail are listed in `failed`.
-
-        :param dry_run: Check only; nothing is written.
-        :param key: Key of the label.
-        :param value: Value of the label.
-        :param overwrite: Replace an existing value.
-        """
+        """See :meth:`Operations.set_label_of_nodes`."""
         found: models.BatchReport = await self.send(
             Call(
                 "POST",
@@ -4176,13 +3804,7 @@ class AsyncOperations(ABC):
         dry_run: bool | None = None,
         overwrite: bool | None = None,
     ) -> models.BatchReport:
-        """Set several labels of several nodes, and delete those whose value is null. For each node all changes are
-        made, or none.
-
-        :param dry_run: Check only; nothing is written.
-        :param labels: Key -> value; null deletes the label.
-        :param overwrite: Replace existing values.
-        """
+        """See :meth:`Operations.change_labels_of_nodes`."""
         found: models.BatchReport = await self.send(
             Call(
                 "POST",
@@ -4199,10 +3821,7 @@ class AsyncOperations(ABC):
     async def delete_labels_of_nodes(
         self, *, node_names: Sequence[str], keys: Sequence[str], dry_run: bool | None = None
     ) -> models.BatchReport:
-        """Delete several labels of several nodes. For each node all are deleted, or none.
-
-        :param dry_run: Check only; nothing is written.
-        """
+        """See :meth:`Operations.delete_labels_of_nodes`."""
         found: models.BatchReport = await self.send(
             Call(
                 "POST",
@@ -4224,16 +3843,7 @@ class AsyncOperations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.NodePage:
-        """List the visible nodes, by name.
-
-        :param pool: Only nodes of this pool.
-        :param gpu_type: Only nodes with this GPU type, case-insensitive: `a100-80g`, `nvidia.com/a100-80g` or
-            `KEY=VALUE`. The key of a label: nodes that have the label.
-        :param status: `active`; `maintaining`: cordoned; `faulty`: not ready.
-        :param selector: Label selector, in the syntax of `kubectl -l`.
-        :param page: Page number, from 1.
-        :param page_size: Items per page.
-        """
+        """See :meth:`Operations.list_nodes`."""
         found: models.NodePage = await self.send(
             Call(
                 "GET",
@@ -4262,10 +3872,7 @@ class AsyncOperations(ABC):
         selector: str | None = None,
         page_size: int = 500,
     ) -> AsyncIterator[models.NodeItem]:
-        """Iterate over the items of all pages of :meth:`list_nodes`, which are requested on demand.
-
-        Items that are added or removed during the iteration can shift the pages.
-        """
+        """See :meth:`Operations.all_nodes`."""
         number, seen = 1, 0
         while True:
             found = await self.list_nodes(
@@ -4278,22 +3885,14 @@ class AsyncOperations(ABC):
                 return
 
     async def list_gpus(self, *, page: int | None = None, page_size: int | None = None) -> models.GpuPage:
-        """List the GPUs of all nodes one by one. Kubernetes counts the GPUs that pods request, but does not record
-        which devices: `gpuId` is a number, not a device.
-
-        :param page: Page number, from 1.
-        :param page_size: Items per page.
-        """
+        """See :meth:`Operations.list_gpus`."""
         found: models.GpuPage = await self.send(
             Call("GET", "/nodes/gpu-detail", models.GpuPage, query=given({"page": page, "pageSize": page_size}))
         )
         return found
 
     async def all_gpus(self, *, page_size: int = 500) -> AsyncIterator[models.GpusOfNode]:
-        """Iterate over the items of all pages of :meth:`list_gpus`, which are requested on demand.
-
-        Items that are added or removed during the iteration can shift the pages.
-        """
+        """See :meth:`Operations.all_gpus`."""
         number, seen = 1, 0
         while True:
             found = await self.list_gpus(page=number, page_size=page_size)
@@ -4304,20 +3903,17 @@ class AsyncOperations(ABC):
                 return
 
     async def list_gpu_types(self) -> models.GpuTypeList:
-        """List the GPU types of the nodes, with their number of GPUs and their nodes."""
+        """See :meth:`Operations.list_gpu_types`."""
         found: models.GpuTypeList = await self.send(Call("GET", "/gpu-types", models.GpuTypeList))
         return found
 
     async def get_node(self, node_name: str) -> models.NodeDetail:
-        """Return a node: capacity, requests, labels, and the visible jobs on it.
-
-        :param node_name: Name of the node.
-        """
+        """See :meth:`Operations.get_node`."""
         found: models.NodeDetail = await self.send(Call("GET", f"/nodes/{segment(node_name)}", models.NodeDetail))
         return found
 
     async def list_quotas(self) -> models.QuotaList:
-        """List the quotas of the visible namespaces."""
+        """See :meth:`Operations.list_quotas`."""
         found: models.QuotaList = await self.send(Call("GET", "/quotas", models.QuotaList))
         return found
 
@@ -4332,14 +3928,7 @@ class AsyncOperations(ABC):
         default: dict[str, Any] | None = None,
         confirm: bool | None = None,
     ) -> models.CreatedQuota:
-        """Create quotas of users, and their namespaces.
-
-        :param dry_run: Check only; nothing is written.
-        :param users: User -> cpu, memory, gpu and maxJobs.
-        :param namespace: The same as `users`.
-        :param default: Values for entries that omit them.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        """
+        """See :meth:`Operations.create_quota`."""
         found: models.CreatedQuota = await self.send(
             Call(
                 "POST",
@@ -4362,10 +3951,7 @@ class AsyncOperations(ABC):
         return found
 
     async def get_quota(self, user_name: str) -> models.Quota | models.QuotaList:
-        """Return the quota of a user and its usage. For the name of a quota document: the quotas of all its users.
-
-        :param user_name: Name of the user, or of a quota document.
-        """
+        """See :meth:`Operations.get_quota`."""
         found: models.Quota | models.QuotaList = await self.send(
             Call("GET", f"/quotas/{segment(user_name)}", models.Quota | models.QuotaList)
         )
@@ -4374,12 +3960,7 @@ class AsyncOperations(ABC):
     async def delete_quota(
         self, user_name: str, *, confirm: bool | None = None, dry_run: bool | None = None
     ) -> models.Administered:
-        """Delete the quota of a user. The namespace and its content stay.
-
-        :param user_name: Name of the user.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        :param dry_run: Check everything and return what would be done. Nothing is written.
-        """
+        """See :meth:`Operations.delete_quota`."""
         found: models.Administered = await self.send(
             Call(
                 "DELETE",
@@ -4391,20 +3972,14 @@ class AsyncOperations(ABC):
         return found
 
     async def list_queues(self) -> models.QueueList:
-        """List Kueue's ClusterQueues that jobs of the visible namespaces can use, and how full they are."""
+        """See :meth:`Operations.list_queues`."""
         found: models.QueueList = await self.send(Call("GET", "/queues", models.QueueList))
         return found
 
     async def get_queue(
         self, queue_name: str, *, page: int | None = None, page_size: int | None = None
     ) -> models.QueueDetail:
-        """Return a ClusterQueue: its quota, and a page of the waiting jobs and of the admitted jobs that the caller
-        may see.
-
-        :param queue_name: Name of a ClusterQueue.
-        :param page: Page number, from 1.
-        :param page_size: Items per page.
-        """
+        """See :meth:`Operations.get_queue`."""
         found: models.QueueDetail = await self.send(
             Call(
                 "GET",
@@ -4418,12 +3993,7 @@ class AsyncOperations(ABC):
     async def add_nodes(
         self, pool_name: str, *, node_names: Sequence[str], dry_run: bool | None = None, overwrite: bool | None = None
     ) -> models.BatchReport:
-        """Add nodes to a pool. Nodes that fail are listed in `failed`. Running pods stay where they are.
-
-        :param pool_name: Name of the pool.
-        :param dry_run: Check only; nothing is written.
-        :param overwrite: Move nodes that are in another pool.
-        """
+        """See :meth:`Operations.add_nodes`."""
         found: models.BatchReport = await self.send(
             Call(
                 "POST",
@@ -4437,11 +4007,7 @@ class AsyncOperations(ABC):
     async def remove_nodes(
         self, pool_name: str, *, node_names: Sequence[str], dry_run: bool | None = None
     ) -> models.BatchReport:
-        """Remove nodes from a pool. Nodes that fail are listed in `failed`. Running pods stay where they are.
-
-        :param pool_name: Name of the pool.
-        :param dry_run: Check only; nothing is written.
-        """
+        """See :meth:`Operations.remove_nodes`."""
         found: models.BatchReport = await self.send(
             Call(
                 "POST",
@@ -4463,16 +4029,7 @@ class AsyncOperations(ABC):
         keep_labels: bool | None = None,
         confirm: bool | None = None,
     ) -> models.PlanAnswer:
-        """Delete pools. Their nodes lose the label, their jobs continue to run.
-
-        :param dry_run: Check only; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
-            other texts, the answer is 409 with the plan.
-        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
-        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
-        :param keep_labels: Keep the labels of a pool on its nodes.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        """
+        """See :meth:`Operations.delete_pools`."""
         found: models.PlanAnswer = await self.send(
             Call(
                 "POST",
@@ -4501,15 +4058,7 @@ class AsyncOperations(ABC):
         timeout: float | None = None,
         confirm: bool | None = None,
     ) -> models.PlanAnswer:
-        """Delete the quotas of users. The namespaces and their content stay.
-
-        :param dry_run: Check only; nothing is written.
-        :param confirmed: The texts of `questions` and `courtesies` that the user has confirmed. If the plan has
-            other texts, the answer is 409 with the plan.
-        :param names: Names; for jobs also ids, KIND/NAME, or names of pods.
-        :param timeout: Maximum wait for deletions and for quotas, seconds. The service waits at most 600.
-        :param confirm: Confirm all questions of the plan: running work may be ended.
-        """
+        """See :meth:`Operations.delete_quotas`."""
         found: models.PlanAnswer = await self.send(
             Call(
                 "POST",
@@ -4530,20 +4079,14 @@ class AsyncOperations(ABC):
         return found
 
     async def list_namespaces(self, *, all: bool | None = None) -> models.NamespaceList:
-        """List the visible namespaces that gpuctl has created, or that have its jobs or quotas.
-
-        :param all: Include namespaces without jobs and quotas.
-        """
+        """See :meth:`Operations.list_namespaces`."""
         found: models.NamespaceList = await self.send(
             Call("GET", "/namespaces", models.NamespaceList, query=given({"all": all}))
         )
         return found
 
     async def get_namespace(self, namespace_name: str) -> models.NamespaceDetail:
-        """Return a namespace: its limits, and its running and waiting jobs.
-
-        :param namespace_name: Name of the namespace.
-        """
+        """See :meth:`Operations.get_namespace`."""
         found: models.NamespaceDetail = await self.send(
             Call("GET", f"/namespaces/{segment(namespace_name)}", models.NamespaceDetail)
         )
@@ -4564,20 +4107,7 @@ class AsyncOperations(ABC):
         profile: str | None = None,
         max_age: float | None = None,
     ) -> models.FitAnswer:
-        """Check if all pods of each job would fit at once, and which pods they would preempt. Writes nothing.
-
-        :param dry_run: Check only; nothing is written.
-        :param platform: The platform file that belongs to the documents. It is not used; a message reports how it
-            differs from the service's.
-        :param overrides: Fields to override for this run, each as `PATH=VALUE` or `JOB:PATH=VALUE`.
-        :param namespace: Namespace of jobs whose documents do not have one.
-        :param suggest: Search for the smallest changes with which jobs would fit. At most 20 documents.
-        :param strict: Reject documents with warnings.
-        :param holders: Maximum number of entries of `heldBy`. Default: all.
-        :param profile: Profile to merge into the documents that have profiles.
-        :param max_age: Maximum age of the nodes and of the pods of other jobs that the answer is computed from,
-            seconds. Default: they are read now.
-        """
+        """See :meth:`Operations.fit_documents`."""
         found: models.FitAnswer = await self.send(
             Call(
                 "POST",
@@ -4618,18 +4148,7 @@ class AsyncOperations(ABC):
         page_size: int | None = None,
         max_age: float | None = None,
     ) -> models.FitPage:
-        """Check the fit of each job whose pods are waiting for a node.
-
-        :param namespace: Only jobs of this namespace.
-        :param kind: Only jobs of this kind: training, inference, notebook or compute.
-        :param pool: Only jobs in this pool.
-        :param name: Only jobs with these ids or names, or with pods of these names, separated by commas.
-        :param holders: Maximum number of entries of `heldBy`. Default: all.
-        :param page: Page number, from 1.
-        :param page_size: Items per page. Default: all.
-        :param max_age: Maximum age of the answer, seconds: that of another request with the same rights may be
-            returned. Default: it is computed now.
-        """
+        """See :meth:`Operations.fit_waiting`."""
         found: models.FitPage = await self.send(
             Call(
                 "GET",
@@ -4654,13 +4173,7 @@ class AsyncOperations(ABC):
     async def check_right(
         self, *, resource: str, action: str, pool: str | None = None, namespace: str | None = None
     ) -> models.RightAnswer:
-        """Check if the caller may do something. All routes use the same decision.
-
-        :param resource: Resource, such as jobs, logs or pools.
-        :param action: get, create, update or delete.
-        :param pool: Pool; null: not about one pool.
-        :param namespace: Namespace; null: not about one namespace.
-        """
+        """See :meth:`Operations.check_right`."""
         found: models.RightAnswer = await self.send(
             Call(
                 "POST",
@@ -4684,18 +4197,7 @@ class AsyncOperations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.AuditPage:
-        """List writes and rejected writes, newest first.
-
-        :param caller: Name of the caller.
-        :param action: HTTP method, or method and path: `DELETE`, `POST /jobs`.
-        :param object: Part of an object's name.
-        :param namespace: Namespace of the objects.
-        :param result: HTTP status, or name of an error: `201`, `Forbidden`.
-        :param since: Start, inclusive, RFC 3339.
-        :param until: End, exclusive, RFC 3339.
-        :param page: Page number, from 1.
-        :param page_size: Items per page.
-        """
+        """See :meth:`Operations.list_audit`."""
         found: models.AuditPage = await self.send(
             Call(
                 "GET",
@@ -4730,10 +4232,7 @@ class AsyncOperations(ABC):
         until: str | None = None,
         page_size: int = 500,
     ) -> AsyncIterator[models.AuditLine]:
-        """Iterate over the items of all pages of :meth:`list_audit`, which are requested on demand.
-
-        Items that are added or removed during the iteration can shift the pages.
-        """
+        """See :meth:`Operations.all_audit`."""
         number, seen = 1, 0
         while True:
             found = await self.list_audit(
@@ -4754,18 +4253,12 @@ class AsyncOperations(ABC):
                 return
 
     async def list_usage_clusters(self) -> models.UsageNames:
-        """List the names of clusters; the first one is the default. Clusters other than that of this service are only
-        listed for callers who see all namespaces and pools.
-        """
+        """See :meth:`Operations.list_usage_clusters`."""
         found: models.UsageNames = await self.send(Call("GET", "/gpu-aggregation/clusters", models.UsageNames))
         return found
 
     async def list_usage_namespaces(self, *, cluster: str | None = None) -> models.UsageNames:
-        """List the visible namespaces in which GPUs were allocated.
-
-        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
-            who see all namespaces and pools.
-        """
+        """See :meth:`Operations.list_usage_namespaces`."""
         found: models.UsageNames = await self.send(
             Call("GET", "/gpu-aggregation/namespaces", models.UsageNames, query=given({"cluster": cluster}))
         )
@@ -4774,13 +4267,7 @@ class AsyncOperations(ABC):
     async def list_usage_keys(
         self, *, dimension_type: str | None = None, cluster: str | None = None
     ) -> models.UsageNames:
-        """List the keys of labels or annotations by which usage is aggregated. Only for callers who see all
-        namespaces.
-
-        :param dimension_type: Kind of the dimension.
-        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
-            who see all namespaces and pools.
-        """
+        """See :meth:`Operations.list_usage_keys`."""
         found: models.UsageNames = await self.send(
             Call(
                 "GET",
@@ -4794,13 +4281,7 @@ class AsyncOperations(ABC):
     async def list_usage_values(
         self, *, dimension_key: str, dimension_type: str | None = None, cluster: str | None = None
     ) -> models.UsageNames:
-        """List the values that a label or annotation has had. Only for callers who see all namespaces.
-
-        :param dimension_key: Key of the label or annotation.
-        :param dimension_type: Kind of the dimension.
-        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
-            who see all namespaces and pools.
-        """
+        """See :meth:`Operations.list_usage_values`."""
         found: models.UsageNames = await self.send(
             Call(
                 "GET",
@@ -4825,21 +4306,7 @@ class AsyncOperations(ABC):
         cursor: str | None = None,
         format: str | None = None,
     ) -> models.ClusterUsage:
-        """Return the usage of a cluster, one row per step. Only for callers who see all namespaces.
-
-        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
-            who see all namespaces and pools.
-        :param start_time: Start, inclusive, RFC 3339. Required without `hours`.
-        :param end_time: End, exclusive, RFC 3339. Required without `hours`.
-        :param hours: Number of hours: from start_time, or up to end_time, or up to and including the current hour.
-        :param step: Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
-        :param tz: Time zone of days, weeks and months. Default: UTC.
-        :param page: Page number, from 1. Without it, the answer has no pages.
-        :param page_size: Rows per page. Default: 20.
-        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer.
-            New rows do not shift the others.
-        :param format: `csv`: rows only, with a header.
-        """
+        """See :meth:`Operations.get_cluster_usage`."""
         found: models.ClusterUsage = await self.send(
             Call(
                 "GET",
@@ -4880,25 +4347,7 @@ class AsyncOperations(ABC):
         cursor: str | None = None,
         format: str | None = None,
     ) -> models.NamespaceUsage:
-        """Return the usage of the visible namespaces, one row per namespace and step.
-
-        :param namespace: Namespace. Default: all visible namespaces.
-        :param exclude_namespaces: Namespaces to leave out, separated by commas.
-        :param include_idle: Include rows of zero for those that held GPUs within the retention period, but not in
-            this step.
-        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
-            who see all namespaces and pools.
-        :param start_time: Start, inclusive, RFC 3339. Required without `hours`.
-        :param end_time: End, exclusive, RFC 3339. Required without `hours`.
-        :param hours: Number of hours: from start_time, or up to end_time, or up to and including the current hour.
-        :param step: Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
-        :param tz: Time zone of days, weeks and months. Default: UTC.
-        :param page: Page number, from 1. Without it, the answer has no pages.
-        :param page_size: Rows per page. Default: 20.
-        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer.
-            New rows do not shift the others.
-        :param format: `csv`: rows only, with a header.
-        """
+        """See :meth:`Operations.get_namespace_usage`."""
         found: models.NamespaceUsage = await self.send(
             Call(
                 "GET",
@@ -4943,27 +4392,7 @@ class AsyncOperations(ABC):
         cursor: str | None = None,
         format: str | None = None,
     ) -> models.LabelUsage:
-        """Return usage by the values of a label or annotation, one row per value and step. Only for callers who see
-        all namespaces.
-
-        :param dimension_type: Kind of the dimension.
-        :param dimension_key: Key of the label or annotation.
-        :param dimension_value: Value of the label or annotation. Default: all.
-        :param include_idle: Include rows of zero for those that held GPUs within the retention period, but not in
-            this step.
-        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
-            who see all namespaces and pools.
-        :param start_time: Start, inclusive, RFC 3339. Required without `hours`.
-        :param end_time: End, exclusive, RFC 3339. Required without `hours`.
-        :param hours: Number of hours: from start_time, or up to end_time, or up to and including the current hour.
-        :param step: Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
-        :param tz: Time zone of days, weeks and months. Default: UTC.
-        :param page: Page number, from 1. Without it, the answer has no pages.
-        :param page_size: Rows per page. Default: 20.
-        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer.
-            New rows do not shift the others.
-        :param format: `csv`: rows only, with a header.
-        """
+        """See :meth:`Operations.get_label_usage`."""
         found: models.LabelUsage = await self.send(
             Call(
                 "GET",
@@ -5011,28 +4440,7 @@ class AsyncOperations(ABC):
         cursor: str | None = None,
         format: str | None = None,
     ) -> models.WorkloadUsage:
-        """Return the usage of workloads in the visible namespaces, one row per workload and step. JSON always has
-        pages; CSV only if a page is requested.
-
-        :param namespace: Namespace. Default: all visible namespaces.
-        :param exclude_namespaces: Namespaces to leave out, separated by commas.
-        :param workload_name: Name of the workload.
-        :param workload_type: Kind of the workload.
-        :param order_by: Sort key; unknown values are last.
-        :param order_direction: Ascending or descending.
-        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
-            who see all namespaces and pools.
-        :param start_time: Start, inclusive, RFC 3339. Required without `hours`.
-        :param end_time: End, exclusive, RFC 3339. Required without `hours`.
-        :param hours: Number of hours: from start_time, or up to end_time, or up to and including the current hour.
-        :param step: Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
-        :param tz: Time zone of days, weeks and months. Default: UTC.
-        :param page: Page number, from 1. Without it, the answer has no pages.
-        :param page_size: Rows per page. Default: 20.
-        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer.
-            New rows do not shift the others.
-        :param format: `csv`: rows only, with a header.
-        """
+        """See :meth:`Operations.get_workload_usage`."""
         found: models.WorkloadUsage = await self.send(
             Call(
                 "GET",
@@ -5074,19 +4482,7 @@ class AsyncOperations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.HeldModelsAnswer:
-        """Return the GPU-seconds that workloads held, by GPU model. For hours within the retention period they add up
-        to the ledger.
-
-        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
-            who see all namespaces and pools.
-        :param namespace: Namespace. Default: all visible namespaces.
-        :param start_time: Start, inclusive, RFC 3339. Default: 24 hours before the end.
-        :param end_time: End, exclusive, RFC 3339. Default: now.
-        :param dimension_type: Kind of the dimension.
-        :param dimension_key: Key of a label or annotation to group by, in addition to the model.
-        :param page: Page number, from 1. Without it, the answer has no pages.
-        :param page_size: Rows per page. Default: 20.
-        """
+        """See :meth:`Operations.list_held_models`."""
         found: models.HeldModelsAnswer = await self.send(
             Call(
                 "GET",
@@ -5130,31 +4526,7 @@ class AsyncOperations(ABC):
         cursor: str | None = None,
         format: str | None = None,
     ) -> models.LedgerAnswer:
-        """Return the use of all GPU-seconds: what they were available for, allocated to and used by. Rows other than
-        namespaces and workloads are only for callers who see all namespaces.
-
-        :param by: Unit of a row.
-        :param key: Key of the label or annotation; required for these.
-        :param value: Only this namespace, value, workload (uid), node or model. Default: all.
-        :param namespace: Namespace. Default: all visible namespaces.
-        :param exclude_namespaces: Namespaces to leave out, separated by commas.
-        :param order_by: Sort key; unknown values are last.
-        :param order_direction: Ascending or descending.
-        :param costs: Return `cost` and `currency`. Only with step=total, and not with by=node: it is not recorded
-            which pods held the GPUs of a node.
-        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
-            who see all namespaces and pools.
-        :param start_time: Start, inclusive, RFC 3339. Required without `hours`.
-        :param end_time: End, exclusive, RFC 3339. Required without `hours`.
-        :param hours: Number of hours: from start_time, or up to end_time, or up to and including the current hour.
-        :param step: Length of the step of a row. Weeks begin on Monday; `total` is one row for the whole range.
-        :param tz: Time zone of days, weeks and months. Default: UTC.
-        :param page: Page number, from 1. Without it, the answer has no pages.
-        :param page_size: Rows per page. Default: 20.
-        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the previous answer.
-            New rows do not shift the others.
-        :param format: `csv`: rows only, with a header.
-        """
+        """See :meth:`Operations.get_usage_ledger`."""
         found: models.LedgerAnswer = await self.send(
             Call(
                 "GET",
@@ -5197,18 +4569,7 @@ class AsyncOperations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.WasteAnswer:
-        """Return workloads that hold GPUs and have not used them for an hour or longer, and the idle GPU time of a
-        period.
-
-        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
-            who see all namespaces and pools.
-        :param namespace: Namespace. Default: all visible namespaces.
-        :param start_time: Start, inclusive, RFC 3339. Default: 24 hours before the end.
-        :param end_time: End, exclusive, RFC 3339. Default: now.
-        :param below: Percent: an hour with a lower utilization is idle.
-        :param page: Page number, from 1. Without it, the answer has no pages.
-        :param page_size: Rows per page. Default: 20.
-        """
+        """See :meth:`Operations.get_usage_waste`."""
         found: models.WasteAnswer = await self.send(
             Call(
                 "GET",
@@ -5230,11 +4591,7 @@ class AsyncOperations(ABC):
         return found
 
     async def get_latest_snapshot(self, *, cluster: str | None = None) -> models.LatestAllocation:
-        """Return the GPU allocation of the visible namespaces at the last snapshot.
-
-        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
-            who see all namespaces and pools.
-        """
+        """See :meth:`Operations.get_latest_snapshot`."""
         found: models.LatestAllocation = await self.send(
             Call("GET", "/gpu-aggregation/snapshots/latest", models.LatestAllocation, query=given({"cluster": cluster}))
         )
@@ -5252,19 +4609,7 @@ class AsyncOperations(ABC):
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.AllocationHistory:
-        """Return snapshots of the GPU allocation of the visible namespaces, taken every five minutes.
-
-        :param cluster: Name of a cluster. Default: the cluster of this service. Other clusters are only for callers
-            who see all namespaces and pools.
-        :param start_time: Start, inclusive, RFC 3339. Default: 24 hours before the end.
-        :param end_time: End, exclusive, RFC 3339. Default: now.
-        :param include_details: Include every workload. Default: true for at most 300 snapshots.
-        :param workload_names: Names of workloads, separated by commas: `allocation_details` has no others. Default:
-            all.
-        :param interval: Return only the first snapshot of each interval, in minutes, hours or days. Default: all.
-        :param page: Page number, from 1. Without it, the answer has no pages.
-        :param page_size: Rows per page. Default: 20.
-        """
+        """See :meth:`Operations.list_snapshots`."""
         found: models.AllocationHistory = await self.send(
             Call(
                 "GET",
