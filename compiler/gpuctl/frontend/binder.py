@@ -24,6 +24,7 @@ from gpuctl.frontend.platform_defaults import merge, with_defaults
 from gpuctl.frontend.spans import child, within
 from gpuctl.frontend.sweep_jobs import job_data, with_job
 from gpuctl.frontend.templates import expand, without_references
+from gpuctl.frontend.unknown_keys import joined_text_hint
 from gpuctl.frontend.wrong_kinds import report_wrong_kind
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, RawDocument, YamlNode
 from gpuctl.language.display_text import shorten
@@ -143,6 +144,8 @@ def _report_no_kind(findings: Findings, node: YamlNode | None, text: str | None)
         hint = None
         if re.search(r"(?m)^#SBATCH\b", source.text):
             hint = say("`gpuctl import {file}` prints the document of a batch script", file=source.name)
+        elif root.kind == SCALAR:
+            hint = joined_text_hint(root.value, kind_shape("training"))
         findings.at_node("GPU106", say("a document must be a mapping that starts with `kind:`"), root, (), hint)
     elif node is not None and text is not None:
         close = near_kind(text) or _OTHER_KINDS.get(fold(text)) or nearest(text, [*KINDS, *ALIASES])

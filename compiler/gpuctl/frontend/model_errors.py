@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
+from gpuctl.frontend.command_advice import flow_list
 from gpuctl.frontend.diagnostics import FieldPath, format_path
+from gpuctl.frontend.field_shapes import TEXT, ListShape, Shape, UnionShape, kind_shape, value_shape
 from gpuctl.frontend.findings import Findings
 from gpuctl.language.field_errors import ERROR_TYPE
-from gpuctl.language.sentences import Template, say
+from gpuctl.language.kinds import KINDS
+from gpuctl.language.sentences import Sentence, Template, say
 
 # Errors of the union branches that a value is not for: the first pass has chosen the branch.
 _OTHER_BRANCH = frozenset({"string_type", "int_type", "list_type", "dict_type", "model_type", "literal_error"})
@@ -45,7 +49,8 @@ def report_model_errors(
             path += tuple(context["path"])
             if not findings.is_reported(path) and not _follows_from_bad(findings, path, context):
                 key = "[key]" in item["loc"] or (bool(context["path"]) and context["code"] in ("GPU201", "GPU213"))
-                findings.at_path(context["code"], context["message"], path, context["hint"], key=key)
+                hint = _as_list(data, path[len(prefix) :]) or context["hint"]
+                findings.at_path(context["code"], context["message"], path, hint, key=key)
         elif kind == "missing":
             path = path if path and path[-1] == item["loc"][-1] else (*path, str(item["loc"][-1]))
             if not findings.is_reported(path):
@@ -62,6 +67,20 @@ def report_model_errors(
             findings.at_path("GPU206", message, path, hint)
         elif not findings.is_reported(path) and kind not in _OTHER_BRANCH:
             _report_other(findings, item, path)
+
+
+def _as_list(data: dict[str, Any], path: FieldPath) -> Sentence | None:
+    """Return the hint for several values in one text, as ``V100,A100``, if the field takes a list too; else None."""
+    if data.get("kind") not in KINDS or document_path(data, path) != path:
+        return None
+    value: Any = data
+    shape: Shape | None = kind_shape(data["kind"])
+    for step in path:
+        value, shape = value[step], value_shape(shape, step)
+    if not isinstance(value, str) or not isinstance(shape, UnionShape) or shape.list != ListShape(TEXT):
+        return None
+    parts = [part.strip() for part in re.split(r"[,;|]", value) if part.strip()]
+    return say("write a list: {words}", words=flow_list(parts)) if len(parts) > 1 else None
 
 
 def _report_other(findings: Findings, item: Mapping[str, Any], path: FieldPath) -> None:

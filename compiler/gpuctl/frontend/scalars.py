@@ -28,8 +28,8 @@ _FLOAT = r"(?a)[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z"
 _LONGEST_NUMBER = 40
 _COUNTED = r"(?a)(\d{1,9}) ?(?:[a-zA-Z]+|/[a-z]+|[\u4e00-\u9fff]+)\Z"
 """Matches a number with what it counts: ``8x``, ``8 cards``, ``8000/tcp``."""
-_TYPE_AND_COUNT = r"(?a)([A-Za-z][A-Za-z-]*\d[\w-]*)(?: ?[:x*] ?(\d{1,4}))?\Z"
-"""Matches GPUs as other tools count them: ``A100:8``."""
+_GPUS = r"(?a)(?:gpu:)?([A-Za-z][A-Za-z-]*\d[\w-]*)(?: ?[:x*] ?(\d{1,4}))?\Z|gpu:()(\d{1,4})\Z"
+"""Matches GPUs as other tools count them: ``A100:8``, ``gpu:8``, ``gpu:a100:8``."""
 _EXAMPLES = {"port": "8000", "user": "1000", "group": "1000", "retries": "3"}
 """Part of a field's name -> an example of its number."""
 _ACCESS_MODES = {
@@ -130,9 +130,8 @@ def _number_error(node: YamlNode, path: FieldPath, field: str, *, whole: bool) -
             example=example,
         )
     share = _share_of_a_card(bare) if path[-2:] == ("resources", "gpu") else None
-    typed = re.match(_TYPE_AND_COUNT, bare) if path[-2:] == ("resources", "gpu") else None
-    if typed is not None:
-        hint = say("write `gpu: {count}` and `gpu-type: {name}`", count=typed[2] or 1, name=typed[1])
+    if path[-2:] == ("resources", "gpu") and (gpus := gpus_of(bare)) is not None:
+        hint = say("write {text}", text=gpus)
     limits = re.match(r"(?a)(\d{1,4})(?:-|:|\.\.)(\d{1,4})\Z", bare) if path == ("resources", "nodes") else None
     if limits is not None and 0 < int(limits[1]) < int(limits[2]):
         written = f"{{min: {limits[1]}, max: {limits[2]}}}"
@@ -149,6 +148,16 @@ def _number_error(node: YamlNode, path: FieldPath, field: str, *, whole: bool) -
         hint = say("write `gpu: 1` and `gpu-share: {share}` for a part of a card", share=share)
     message = say("{field} is {expected}, not `{value}`", field=field, expected=expected, value=shorten(text))
     return "GPU202", message, hint
+
+
+def gpus_of(text: str) -> Sentence | None:
+    """Return the fields for GPUs as other tools write them, with their type or not; None for any other text."""
+    match = re.match(_GPUS, text)
+    if match is None:
+        return None
+    if not match[1]:
+        return Sentence(f"`gpu: {match[4]}`")
+    return say("`gpu: {count}` and `gpu-type: {name}`", count=match[2] or 1, name=match[1])
 
 
 def _share_of_a_card(text: str) -> str | None:

@@ -9,6 +9,7 @@ import yaml
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.source import lines_of
 from gpuctl.frontend.yaml_tree import Chunk
+from gpuctl.language.display_text import shorten
 from gpuctl.language.sentences import Sentence, Template, say
 
 TAB = Template("a tab is used for indentation, which YAML forbids")
@@ -109,6 +110,7 @@ _CONTEXTS = {
 """What libyaml was reading -> the role of the place where it began."""
 
 
+_AFTER_JOINED_PAIR = ("mapping values are not allowed", "could not find expected ':'")
 _CONFLICT = r"(?:<{7}|>{7}|\|{7}) |={7}\Z"
 """Matches the lines that git writes around the sides of a conflict."""
 
@@ -130,6 +132,12 @@ def syntax_error(chunk: Chunk, error: yaml.MarkedYAMLError) -> Diagnostic:
         hint = say("keep one side, and remove the markers")
         span = chunk.point(conflict, 0)
         return Diagnostic(Severity.ERROR, code, message, span, hint=hint)
+    joined = _joined_pair(lines, line) if problem.startswith(_AFTER_JOINED_PAIR) else None
+    if joined is not None:
+        number, pair = joined
+        span = chunk.point(number, pair.start(2) - 1)
+        hint = say("write `{text}`", text=f"{pair[1]}: {shorten(pair[2])}")
+        return Diagnostic(Severity.ERROR, "GPU004", say("a blank is missing after the `:`"), span, hint=hint)
     if character == "\t" or "tab character" in problem or "'\\t'" in problem:
         code, message, hint = "GPU005", say(TAB), say(TAB_HINT)
     elif "cannot start any token" in problem:
@@ -156,6 +164,23 @@ def syntax_error(chunk: Chunk, error: yaml.MarkedYAMLError) -> Diagnostic:
         began = Sentence(error.context.replace("while ", "")) if error.context else say("started here")
         related = (Related(say(known) if known else began, chunk.point(context.line, context.column)),)
     return Diagnostic(Severity.ERROR, code, message, chunk.point(line, column), hint=hint, related=related)
+
+
+def _joined_pair(lines: list[str], last: int) -> tuple[int, re.Match[str]] | None:
+    """Return the first of the lines such as ``name:demo`` that end at a line or before it, with its number.
+
+    YAML reads them as text, which the key of the next line does not fit.
+    """
+    found = None
+    # An error at the end of the text is on a line of its own.
+    last = min(last, len(lines) - 1)
+    for number in range(last, -1, -1):
+        pair = re.match(r"[ \t]*(?:- +)?([A-Za-z][\w-]*):([^\s:/](?:(?!: ).)*?)[ \t]*\Z", lines[number])
+        if pair is not None:
+            found = (number, pair)
+        elif found is not None or (number < last and lines[number].strip()):
+            break
+    return found
 
 
 def character_error(chunk: Chunk, text: str, error: yaml.reader.ReaderError) -> Diagnostic:

@@ -18,7 +18,7 @@ from gpuctl.frontend.foreign_fields import (
     SAME_FIELDS,
     write_line,
 )
-from gpuctl.frontend.scalars import flow_text
+from gpuctl.frontend.scalars import flow_text, gpus_of
 from gpuctl.frontend.spans import value_at
 from gpuctl.frontend.yaml_tree import MAPPING, SCALAR, SEQUENCE, OptionNode, YamlNode
 from gpuctl.language.display_text import shorten
@@ -27,6 +27,8 @@ from gpuctl.language.names import is_env_name
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.spelling import fold, nearest
 
+_CARDS = ("gpu", "accelerators")
+"""Fields of other tools whose value may be the type of the GPUs with their number."""
 _MISSPELT = 0.8
 """Similarity of a key that can only be a misspelt form of another."""
 
@@ -65,11 +67,12 @@ def joined_pair_hint(key: YamlNode, value: YamlNode, shape: ModelShape) -> Sente
 
 
 def joined_text_hint(text: str, shape: Shape | None) -> Sentence | None:
-    """Return the hint for ``name:demo`` or ``name = demo`` in place of a block; None for any other text."""
-    pair = re.match(r"([A-Za-z][\w-]*)\s*[:=]\s*(\S+)\Z", text)
-    if pair is None or not isinstance(shape, ModelShape) or shape.find(pair[1]) is None:
+    """Return the hint for ``name:demo``, ``name = demo`` or several such lines in place of a block, else None."""
+    pairs = re.findall(r"([A-Za-z][\w-]*)\s*[:=]\s*(\S+)(?:\s+|\Z)", text)
+    is_all = re.fullmatch(r"(?:[A-Za-z][\w-]*\s*[:=]\s*\S+(?:\s+|\Z))+", text) is not None
+    if not is_all or not isinstance(shape, ModelShape) or any(shape.find(name) is None for name, _ in pairs):
         return None
-    return say("write `{text}`", text=f"{pair[1]}: {shorten(pair[2])}")
+    return say("write {lines}", lines=[f"`{name}: {shorten(value)}`" for name, value in pairs])
 
 
 def unknown_key_hint(
@@ -116,6 +119,11 @@ def unknown_key_hint(
     home = _home_of(text, path, kind)
     if home is not None and (hint is None or folded in home[1]):
         return _belongs(home[2], home[0], root, top)
+    if kind in WORKLOADS and value.kind == SCALAR and SAME_FIELDS.get(folded, folded) in _CARDS:
+        gpus = gpus_of(value.value)
+        if gpus is not None and not _is_written(root, "resources", "gpu"):
+            is_in_block = path == ("resources",)
+            return say("write {text}", text=gpus) if is_in_block else say("write {text} in `resources`", text=gpus)
     same = "secret" if folded.startswith("secret") else SAME_FIELDS.get(folded)
     if same is not None and fold(same) in shape.fields:
         return _suggest(same, beside)
@@ -171,6 +179,8 @@ def _belongs(field: str, block: str, root: YamlNode, top: str) -> Sentence:
 
     :param top: the block of defaults that takes the place of a document; "" in a document.
     """
+    if block and not top and (empty := value_at(root, (block,))) is not None and empty.is_null:
+        return say("indent it: it belongs below `{block}:`", block=block)
     belongs = say("`{field}` belongs at the top of the document", field=field)
     if block or top:
         belongs = say("`{field}` belongs in `{block}`", field=field, block=block or top)

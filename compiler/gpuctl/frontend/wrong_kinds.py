@@ -39,6 +39,8 @@ def report_wrong_kind(
             advice = say("write `[]`, or remove the line")
         elif expected == MAPPING:
             advice = say("fill it, or remove the line")
+            if len(path) == 1 and _is_followed_by_own_field(findings.root, node, shape):
+                advice = say("indent the lines below it that belong to it")
         findings.at_node("GPU205", say("{field} has no value", field=field), node, path, advice, key=key)
         return
     hint: Sentence | None = None
@@ -74,6 +76,13 @@ def report_wrong_kind(
         kind=say(_ARTICLES[node.kind]),
     )
     findings.at_node("GPU202", message, node, path, hint, key=key)
+
+
+def _is_followed_by_own_field(block: YamlNode, node: YamlNode, shape: Shape | None) -> bool:
+    """Return True if the key after a value of a block is a field of the value, which lacks its indentation."""
+    values = [value for _, value in block.value]
+    place = next((index for index, value in enumerate(values) if value is node), len(values)) + 1
+    return isinstance(shape, ModelShape) and place < len(values) and shape.find(block.value[place][0].value) is not None
 
 
 def _as_list(findings: Findings, node: YamlNode, path: FieldPath, shape: Shape | None) -> Sentence:

@@ -1,12 +1,15 @@
 """The ``environment:`` block: image, command, variables."""
 
-from pydantic import Field, model_validator
+import re
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from gpuctl.language.exclusion_checks import refuse_exclusions
 from gpuctl.language.exclusions import Exclusion, one_of
 from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, DataKey, EnvName, Image, ObjectName, PodField, Text, empty_list
+from gpuctl.language.names import is_data_key, is_dns_subdomain
 from gpuctl.language.path_fields import AbsolutePath
 from gpuctl.language.sentences import Template, say
 
@@ -53,6 +56,16 @@ class VariableSource(Block):
         "`status.hostIPs`.",
         examples=["status.podIP"],
     )
+
+    @field_validator("secret", "configMap", mode="before")
+    @classmethod
+    def _name_alone(cls, value: str | None, info: ValidationInfo) -> str | None:
+        both = re.fullmatch("([^/:]+)[/:]([^/:]+)", value or "")
+        if both is not None and is_dns_subdomain(both[1]) and is_data_key(both[2]):
+            message = say("`{value}` is a name with a key, which is a field of its own", value=value)
+            hint = say("write `{line}` and `key: {key}`", line=f"{info.field_name}: {both[1]}", key=both[2])
+            raise field_error("GPU207", message, hint)
+        return value
 
     @model_validator(mode="after")
     def _has_source(self) -> "VariableSource":

@@ -1,0 +1,125 @@
+"""Hints for slips in values and layout: the document with the change that the hint names is valid."""
+
+from __future__ import annotations
+
+import pytest
+
+import gpuctl
+
+HEAD = "kind: training\nversion: v0.1\n"
+JOB = "job: {name: demo}\n"
+ENVIRONMENT = "environment: {image: 'app:1', command: [python, train.py]}\n"
+CARDS = "resources:\n  gpu: 8\n  cpu: 8\n  memory: 64Gi\n"
+
+
+def errors(text: str) -> list[gpuctl.Diagnostic]:
+    found = gpuctl.compile(gpuctl.Source("a.yaml", text)).diagnostics
+    return [item for item in found if item.severity == "error"]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint", "wrong", "right"),
+    [
+        (
+            f"{HEAD}{JOB}{ENVIRONMENT}{CARDS}  gpu-type: V100,A100\n",
+            'write a list: ["V100", "A100"]',
+            "V100,A100",
+            '["V100", "A100"]',
+        ),
+        (
+            f"{HEAD}{JOB}environment: {{image: 'app:1', imagePullSecret: 'a, b'}}\n",
+            'write a list: ["a", "b"]',
+            "'a, b'",
+            '["a", "b"]',
+        ),
+        (
+            f"{HEAD}{JOB}environment: {{image: 'app:1', env: [{{name: T, secret: hf/token}}]}}\n",
+            "write `secret: hf` and `key: token`",
+            "secret: hf/token",
+            "secret: hf, key: token",
+        ),
+        (
+            f"{HEAD}{JOB}environment: {{image: 'app:1', env: {{T: {{configMap: 'hf:token'}}}}}}\n",
+            "write `configMap: hf` and `key: token`",
+            "configMap: 'hf:token'",
+            "configMap: hf, key: token",
+        ),
+        (
+            f"{HEAD}{JOB}{ENVIRONMENT}{CARDS.replace('gpu: 8', 'gpu: gpu:a100:4')}",
+            "write `gpu: 4` and `gpu-type: a100`",
+            "gpu: gpu:a100:4",
+            "gpu: 4\n  gpu-type: a100",
+        ),
+        (
+            f"{HEAD}{JOB}{ENVIRONMENT}{CARDS.replace('gpu: 8', 'gres: gpu:4')}",
+            "write `gpu: 4`",
+            "gres: gpu:4",
+            "gpu: 4",
+        ),
+        (
+            f"{HEAD}{JOB}{ENVIRONMENT}{CARDS.replace('  gpu: 8', '')}gres: gpu:a100:4\n",
+            "write `gpu: 4` and `gpu-type: a100` in `resources`",
+            "gres: gpu:a100:4",
+            "  gpu: 4\n  gpu-type: a100",
+        ),
+        (
+            f"{HEAD}{JOB}{ENVIRONMENT}".replace("kind: ", "kind:"),
+            "write `kind: training`",
+            "kind:training",
+            "kind: training",
+        ),
+        (
+            f"{HEAD}{JOB}{ENVIRONMENT}".replace("version: ", "version:"),
+            "write `version: v0.1`",
+            "version:",
+            "version: ",
+        ),
+        (f"{HEAD}job:\n  name:demo\n  priority: high\n{ENVIRONMENT}", "write `name: demo`", "name:demo", "name: demo"),
+        (f"{HEAD}job:\n  priority: high\n  name:demo\n{ENVIRONMENT}", "write `name: demo`", "name:demo", "name: demo"),
+        (
+            f"{HEAD}{JOB}environment:\n  image:reg.io/app:1\n  command: [a]\n",
+            "write `image: reg.io/app:1`",
+            "image:reg",
+            "image: reg",
+        ),
+        (
+            f"{HEAD}{JOB}{ENVIRONMENT}resources:\n  cpu:8\n  memory:64Gi\n",
+            "write `cpu: 8`, `memory: 64Gi`",
+            "cpu:8\n  memory:64Gi",
+            "cpu: 8\n  memory: 64Gi",
+        ),
+        (
+            f"{HEAD}job:\nname: demo\npriority: high\n{ENVIRONMENT}",
+            "indent the lines below it that belong to it",
+            "name: demo\npriority: high",
+            "  name: demo\n  priority: high",
+        ),
+    ],
+)
+def test_document_with_the_change_of_the_hint_is_valid(text: str, hint: str, wrong: str, right: str) -> None:
+    assert errors(text)[0].hint == hint
+    assert text.count(wrong) == 1
+    assert errors(text.replace(wrong, right)) == []
+
+
+def test_fields_that_lack_their_indentation_name_their_block() -> None:
+    hints = [item.hint for item in errors(f"{HEAD}job:\nname: demo\npriority: high\n{ENVIRONMENT}")]
+    assert hints[1:] == ["indent it: it belongs below `job:`"] * 2
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+def test_joined_pair_on_the_last_line(end: str) -> None:
+    (error,) = errors(f"{HEAD}{ENVIRONMENT}job:\n  priority: high\n  name:demo{end}")
+    assert (error.hint, error.span and error.span.line) == ("write `name: demo`", 6)
+
+
+def test_document_of_joined_pairs_alone() -> None:
+    assert [item.hint for item in errors("kind:training\nversion:v0.1\n")] == [
+        "write `kind: training`, `version: v0.1`"
+    ]
+
+
+@pytest.mark.parametrize("line", ["note: a: b", "url: see\n    http://a: b"])
+def test_other_colons_are_not_joined_pairs(line: str) -> None:
+    text = f"{HEAD}{JOB}{ENVIRONMENT}podPatch:\n  {line}\n"
+    assert errors(text)[0].hint == "quote the value, or check the indentation of the line"
