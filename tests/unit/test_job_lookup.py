@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -22,6 +23,10 @@ from gpuctl.reading.jobs.job_objects import Identity, Job, group_by_job, job_id,
 from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.reading.jobs.status import Status
 from gpuctl.usecases.changes.pause_and_resume import PausedJob
+from gpuctl.usecases.queries.read_context import context_of
+from gpuctl_server import job_revisions
+from gpuctl_server.http_problems import Problem, problem_of
+from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_pausing import suspend_each
 from gpuctl_server.mirror.job_board import Board, ListedJob
 
@@ -220,3 +225,30 @@ def test_history_that_may_not_be_read_says_where_it_is(namespace: str | None, hi
     with pytest.raises(ApiError) as caught:
         read_documents(Scope(session, namespace), "train", records(Settings()))
     assert caught.value.hint == f"the history of a job is in Secrets of its namespace; {hint}"
+
+
+def test_rerun_by_the_service_names_the_right_that_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that does not exist may have been deleted: only its history says so."""
+
+    def absent(*_: object, **__: object) -> None:
+        raise Problem(404, "there is no job train")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ApiError(403, "Forbidden", f'secrets is forbidden: {DORA} in the namespace "n"')
+
+    monkeypatch.setattr(job_revisions, "rerun_job", absent)
+    monkeypatch.setattr(job_revisions, "find_job", absent)
+    session = cast(Session, SimpleNamespace(namespace="n", list_objects=refuse))
+    service = SimpleNamespace(
+        platform=Settings(),
+        read_context=lambda caller, namespace: nullcontext(context_of(session, Settings(), namespace)),
+        live_session=lambda caller: nullcontext(session),
+    )
+    caller = SimpleNamespace(may=lambda request: SimpleNamespace(allowed=True))
+    change: Any = SimpleNamespace(service=service, caller=caller)
+    with pytest.raises(ApiError) as caught:
+        job_revisions.run_again(change, JobRef("train", "n"), queue=False)
+    problem = problem_of(caught.value)
+    assert problem is not None
+    assert (problem.status, problem.message) == (403, "user dora may not list secrets in namespace n")
+    assert (problem.hint or "").startswith("the history of a job is in Secrets of its namespace; ask ")
