@@ -68,7 +68,6 @@ class Journal:
     missing: list[str] = field(default_factory=list)
     lost: list[MissingPart] = field(default_factory=list)
     invalid_reason: str | None = None
-    written: str = ""
     notes: list[CheckpointNote] = field(default_factory=list)
 
     @property
@@ -108,6 +107,7 @@ def secrets_of(
     index = {
         "run": identifier,
         "namespace": namespace,
+        # gpuctl 0.1.0 refuses a journal without it.
         "written": format_timestamp(datetime.now(timezone.utc)),
         "parts": [
             {
@@ -192,7 +192,6 @@ class _Part(NamedTuple):
 
 
 class _Index(NamedTuple):
-    written: str
     digests: list[str]
     objects: list[list[MissingPart]]
 
@@ -229,7 +228,6 @@ def _fill(journal: Journal, index: _Index | None, parts: list[_Part], keys: Reco
     """Add the entries of the parts to a journal, and record the missing parts."""
     count = len(index.digests) if index is not None else max((part.of for part in parts), default=0)
     if index is not None:
-        journal.written = index.written
         intact = {part.number: part for part in parts if [part.digest] == index.digests[part.number - 1 : part.number]}
     else:
         journal.committed = False
@@ -263,10 +261,10 @@ def _names(found: list[Object]) -> list[str]:
 def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, list[_Part]]:
     """Parse an index, and the entries of a small journal, which are in it."""
     value = mapping_of(data_of(secret, _INDEX))
-    written, listed = value.get("written"), value.get("parts")
+    listed = value.get("parts")
     if (value.get("run"), value.get("namespace")) != (identifier, namespace):
         raise DamagedSecret(say("its run or namespace differs"))
-    if not isinstance(written, str) or not isinstance(listed, list) or not listed:
+    if not isinstance(listed, list) or not listed:
         raise DamagedSecret(say("its list of parts is invalid"))
     digests, objects = [], []
     for item in listed:
@@ -282,7 +280,7 @@ def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, lis
         if digests != [digest]:
             raise DamagedSecret(say("its checksum differs"))
         inside.append(_Part(1, 1, checksum, digest, packed, secret["metadata"]["name"]))
-    return _Index(written, digests, objects), inside
+    return _Index(digests, objects), inside
 
 
 def _losses(value: Any, namespace: str) -> list[MissingPart]:
