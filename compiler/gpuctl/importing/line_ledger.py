@@ -1,4 +1,4 @@
-"""The ledger of an import: the outcome of each source line."""
+"""The ledger of an import: the outcome of each source line, which the importer of the tool decides."""
 
 from __future__ import annotations
 

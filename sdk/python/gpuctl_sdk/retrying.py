@@ -1,4 +1,4 @@
-"""The retry policy of requests."""
+"""The retry policy of requests. The operations say which of them may be repeated."""
 
 from __future__ import annotations
 

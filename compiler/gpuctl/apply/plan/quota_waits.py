@@ -2,7 +2,7 @@
 
 Only pods may come later: Kubernetes' controllers retry them (``pkg/controller``: ``job`` after 1 s, 2 s ... at most a
 minute; ``replicaset`` and ``statefulset`` after 5 ms, 10 ms ... at most 1000 s). No controller retries a Job that
-``count/jobs.batch`` refuses.
+``count/jobs.batch`` refuses. :mod:`~gpuctl.apply.plan.quota_checks` rejects pods beyond the whole quota.
 """
 
 from __future__ import annotations

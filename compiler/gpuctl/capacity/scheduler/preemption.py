@@ -1,5 +1,6 @@
 """The pods that the scheduler evicts from a node for a more important pod.
 
+:mod:`~gpuctl.capacity.pods.job_pods` adds those that end with them.
 Source: Kubernetes 1.36, ``pkg/scheduler/framework/preemption`` and ``plugins/defaultpreemption``.
 """
 

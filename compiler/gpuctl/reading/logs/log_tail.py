@@ -1,4 +1,7 @@
-"""A thread that reads one container's log to its end, across broken streams and restarts."""
+"""A thread that reads one container's log to its end, across broken streams and restarts.
+
+:mod:`~gpuctl.reading.logs.log_follower` follows pods that are replaced.
+"""
 
 from __future__ import annotations
 
