@@ -2166,14 +2166,6 @@ type LabelChanges struct {
 	Overwrite bool `json:"overwrite,omitempty"`
 }
 
-// LabelDeletions: Labels to delete on several nodes.
-type LabelDeletions struct {
-	// Check only; nothing is written.
-	DryRun    bool     `json:"dryRun,omitempty"`
-	NodeNames []string `json:"nodeNames"`
-	Keys      []string `json:"keys"`
-}
-
 // QuotaBody: Quotas of users: the limits of the namespace with the user's name.
 type QuotaBody struct {
 	// Check only; nothing is written.

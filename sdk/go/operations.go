@@ -1419,15 +1419,6 @@ func (c *Client) ChangeLabelsOfNodes(ctx context.Context, body LabelChanges) (*B
 	return &answer, nil
 }
 
-// DeleteLabelsOfNodes: Delete several labels of several nodes. For each node all are deleted, or none.
-func (c *Client) DeleteLabelsOfNodes(ctx context.Context, body LabelDeletions) (*BatchReport, error) {
-	var answer BatchReport
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/nodes/labels/deletions", body: body}, &answer); err != nil {
-		return nil, err
-	}
-	return &answer, nil
-}
-
 // ListNodesOptions are the optional parameters of ListNodes.
 type ListNodesOptions struct {
 	// Only nodes of this pool.

@@ -41,7 +41,6 @@ _NAMES = {
     "GET /nodes/labels/all": "listGpuLabels",
     "POST /nodes/labels/batch": "setLabelOfNodes",
     "POST /nodes/labels/changes": "changeLabelsOfNodes",
-    "POST /nodes/labels/deletions": "deleteLabelsOfNodes",
     "POST /pools/{poolName}/nodes/add": "addNodes",
     "POST /pools/{poolName}/nodes/remove": "removeNodes",
     "GET /nodes/{nodeName}/labels": "listNodeLabels",

@@ -17,7 +17,7 @@ from schemathesis import GenerationMode
 
 from control_plane import ControlPlane
 from gpuctl.api.change_models import ChangesBody, DocumentsBody, FilesBody, NamesBody
-from gpuctl.api.node_label_answers import LabelChanges, LabelDeletions, NewLabel, NewLabels, NodeNames, PoolMembers
+from gpuctl.api.node_label_answers import LabelChanges, NewLabel, NewLabels, NodeNames, PoolMembers
 from gpuctl.api.wait_models import JobsWaitQuestion
 from gpuctl_server.admin_documents import AdminBody
 from gpuctl_server.app import ROUTERS
@@ -126,7 +126,7 @@ def parses_a_body(dependency: Any) -> bool:
             NewLabel,
             NewLabels,
         ),
-        *(RightQuestion, WaitQuestion, LabelChanges, LabelDeletions, NodeNames, PoolMembers),
+        *(RightQuestion, WaitQuestion, LabelChanges, NodeNames, PoolMembers),
     }
 
 

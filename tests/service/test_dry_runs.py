@@ -75,9 +75,6 @@ def writes(place: Place) -> dict[str, Write]:
         "changeLabelsOfNodes": Write(
             "POST", "/nodes/labels/changes", {"nodeNames": [NODE], "labels": {LABEL: None}}, "would be labelled"
         ),
-        "deleteLabelsOfNodes": Write(
-            "POST", "/nodes/labels/deletions", {"nodeNames": [NODE], "keys": [LABEL]}, "1 of 1 nodes would be labelled"
-        ),
         "addNodes": Write(
             "POST",
             f"/pools/{PROJECT}/nodes/add",

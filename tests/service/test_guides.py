@@ -49,7 +49,6 @@ FIELDS: dict[str, set[str]] = {
     "GET /gpu-types": {"total", "items"},
     "POST /nodes/labels/batch": {"success", "failed", "message", "nodes"},
     "POST /nodes/labels/changes": {"success", "failed", "message", "nodes"},
-    "POST /nodes/labels/deletions": {"success", "failed", "message", "nodes"},
     "DELETE /nodes/node-1/labels/nvidia.com/gpu-type": {"nodeName", "labelKey", "message"},
     f"GET /jobs/{JOB}/logs": {"logs", "lines", "problems", "lastTimestamp"},
     "POST /auth/check": {"allowed", "message"},

@@ -215,18 +215,12 @@ def test_label_changes_are_all_or_nothing_per_node(served: Served, spares: None,
     conflict = {**body, "labels": {MODEL: "a10"}}
     value = BatchReport.model_validate(served.call("POST", "/nodes/labels/changes", json=conflict))
     assert (value.success, value.failed[0].error) == (["spare-2"], "LabelConflict")
-    keys = {"nodeNames": ["spare-1", "spare-2"], "keys": [MODEL]}
-    value = BatchReport.model_validate(served.call("POST", "/nodes/labels/deletions", json=keys))
+    deletion = {**body, "labels": {MODEL: None}}
+    value = BatchReport.model_validate(served.call("POST", "/nodes/labels/changes", json=deletion))
     assert [node.message for node in value.nodes] == [f"{MODEL} deleted (was t4)", f"{MODEL} deleted (was a10)"]
     assert not {RACK, MODEL} & {*labels_of(seed_place, "spare-1"), *labels_of(seed_place, "spare-2")}
-    for path, wrong in (
-        ("changes", {**body, "labels": {}}),
-        ("changes", {**body, "labels": {"a/b/c": "x"}}),
-        ("changes", {**body, "labels": {RACK: 1}}),
-        ("deletions", {**keys, "keys": []}),
-        ("deletions", {**keys, "keys": ["a/b/c"]}),
-    ):
-        served.call("POST", f"/nodes/labels/{path}", status=400, json=wrong)
+    for wrong in ({}, {"a/b/c": "x"}, {"a/b/c": None}, {RACK: 1}):
+        served.call("POST", "/nodes/labels/changes", status=400, json={**body, "labels": wrong})
 
 
 def test_documented_deletion_of_a_label(served: Served, spares: None, seed_place: Place) -> None:
@@ -466,10 +460,9 @@ def test_kubernetes_labels_are_forbidden(served: Served, spares: None, remote: R
         served.call("POST", "/nodes/labels/batch", name, status=403, json=batch)
         served.call("POST", "/nodes/labels/batch", name, status=403, json=batch, params={"dryRun": "true"})
         served.call("DELETE", f"/nodes/spare-1/labels/{key}", name, status=403)
-        changes = {"nodeNames": ["spare-1"], "labels": {key: "x"}}
-        served.call("POST", "/nodes/labels/changes", name, status=403, json=changes)
-        deletions = {"nodeNames": ["spare-1"], "keys": [key]}
-        served.call("POST", "/nodes/labels/deletions", name, status=403, json=deletions)
+        for value in ("x", None):
+            changes = {"nodeNames": ["spare-1"], "labels": {key: value}}
+            served.call("POST", "/nodes/labels/changes", name, status=403, json=changes)
     remote.login("admin")
     for key in KUBERNETES_KEYS:
         for words in ((f"{key}=x", "--overwrite"), (f"{key}-",)):

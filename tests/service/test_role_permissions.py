@@ -380,10 +380,6 @@ ROWS: dict[str, Row] = {
         method("POST", "/nodes/labels/changes", json={"nodeNames": ["who-0"], "labels": {LABEL: "other"}}),
         FOR_THE_ADMIN.replace("pooled   403", "pooled   200"),
     ),
-    "deleteLabelsOfNodes": Row(
-        method("POST", "/nodes/labels/deletions", json={"nodeNames": ["who-0"], "keys": ["who.example.com/absent"]}),
-        FOR_THE_ADMIN.replace("pooled   403", "pooled   200"),
-    ),
     "getNodeLabel": Row(get(f"/nodes/{{node}}/labels/{LABEL}"), READS_NODES),
     "deleteNodeLabel": Row(method("DELETE", "/nodes/{node}/labels/who.example.com/{role}"), SETS_LABELS),
     "listQuotas": Row(get("/quotas"), READS_ALL),

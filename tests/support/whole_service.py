@@ -118,9 +118,9 @@ class WholeTour:
         several = {"nodeNames": list(NODES), "key": "example.com/row", "value": "7", "overwrite": True}
         self.keep("POST", "/nodes/labels/batch", several)
         self.keep("DELETE", f"/nodes/{NODES[0]}/labels/example.com/rack")
-        changes = {"nodeNames": list(NODES), "labels": {"example.com/rack": "r2"}}
-        self.keep("POST", "/nodes/labels/changes", changes)
-        self.keep("POST", "/nodes/labels/deletions", {"nodeNames": list(NODES), "keys": ["example.com/rack"]})
+        for value in ("r2", None):
+            changes = {"nodeNames": list(NODES), "labels": {"example.com/rack": value}}
+            self.keep("POST", "/nodes/labels/changes", changes)
         for way in ("remove", "add"):
             self.keep("POST", f"/pools/rights-pool/nodes/{way}", {"nodeNames": [NODES[0]]})
         for path in ("/pools", "/pools/rights-pool", "/nodes", f"/nodes/{NODES[0]}", f"/nodes/{NODES[0]}/labels"):

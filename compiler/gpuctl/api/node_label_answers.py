@@ -68,12 +68,6 @@ class LabelChanges(NodeNames):
     overwrite: bool = Field(False, description="Replace existing values.")
 
 
-class LabelDeletions(NodeNames):
-    """Labels to delete on several nodes."""
-
-    keys: list[Text] = Field(min_length=1, max_length=MOST_LABELS, examples=[["example.com/rack"]])
-
-
 class PoolMembers(NodeNames):
     """Nodes to add to a pool."""
 

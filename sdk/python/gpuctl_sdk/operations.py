@@ -1559,24 +1559,6 @@ class Operations(ABC):
         )
         return found
 
-    def delete_labels_of_nodes(
-        self, *, node_names: Sequence[str], keys: Sequence[str], dry_run: bool | None = None
-    ) -> models.BatchReport:
-        """Delete several labels of several nodes. For each node all are deleted, or none.
-
-        :param dry_run: Check only; nothing is written.
-        """
-        found: models.BatchReport = self.send(
-            Call(
-                "POST",
-                "/nodes/labels/deletions",
-                models.BatchReport,
-                body=given({"dryRun": dry_run, "nodeNames": list(node_names), "keys": list(keys)}),
-                repeatable=False,
-            )
-        )
-        return found
-
     def list_nodes(
         self,
         *,
@@ -3813,21 +3795,6 @@ class AsyncOperations(ABC):
                 body=given(
                     {"dryRun": dry_run, "nodeNames": list(node_names), "labels": labels, "overwrite": overwrite}
                 ),
-                repeatable=False,
-            )
-        )
-        return found
-
-    async def delete_labels_of_nodes(
-        self, *, node_names: Sequence[str], keys: Sequence[str], dry_run: bool | None = None
-    ) -> models.BatchReport:
-        """See :meth:`Operations.delete_labels_of_nodes`."""
-        found: models.BatchReport = await self.send(
-            Call(
-                "POST",
-                "/nodes/labels/deletions",
-                models.BatchReport,
-                body=given({"dryRun": dry_run, "nodeNames": list(node_names), "keys": list(keys)}),
                 repeatable=False,
             )
         )

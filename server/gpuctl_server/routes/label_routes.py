@@ -16,7 +16,6 @@ from gpuctl.api.node_label_answers import (
     GpuLabels,
     KeptLabel,
     LabelChanges,
-    LabelDeletions,
     LabelPage,
     NewLabel,
     NewLabels,
@@ -27,10 +26,9 @@ from gpuctl.reading.nodes.label_rows import labels_with, node_labels
 from gpuctl.usecases.changes.label_nodes import check_labels
 from gpuctl.usecases.queries.node_queries import labels_of_node
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import AccessRequest, Action
+from gpuctl_server.access.rights import Action
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import not_found
-from gpuctl_server.job_lookups import require_access
 from gpuctl_server.node_labelling import set_node_label, set_node_labels
 from gpuctl_server.node_lookups import find_node, node_not_found, visible_nodes
 from gpuctl_server.request_bodies import json_body_of, parsed_body
@@ -48,7 +46,6 @@ Reads = Annotated[Caller, Depends(allowed("get", "labels"))]
 label_of = parsed_body(NewLabel)
 labels_of_several = parsed_body(NewLabels)
 label_changes_of = parsed_body(LabelChanges)
-label_deletions_of = parsed_body(LabelDeletions)
 _EXAMPLES = ["nvidia.com/gpu-type"]
 PathKey = Annotated[str, Path(alias="key", max_length=LONGEST_KEY, description="Key of the label.", examples=_EXAMPLES)]
 QueryKey = Annotated[str, Query(max_length=LONGEST_KEY, description="Key of the label.", examples=_EXAMPLES)]
@@ -95,38 +92,17 @@ def label_several(
     openapi_extra=json_body_of(LabelChanges),
 )
 def change_labels(
-    change: Annotated[ChangeRequest, Depends(change_of("create", "labels", label_changes_of, confirms=False))],
+    change: Annotated[ChangeRequest, Depends(change_of("update", "labels", label_changes_of, confirms=False))],
     wanted: Annotated[LabelChanges, Depends(label_changes_of)],
 ) -> dict[str, Any]:
     """Set several labels of several nodes, and delete those whose value is null. For each node all changes are made, or
     none.
     """
-    if None in wanted.labels.values():
-        require_access(change.caller, AccessRequest("delete", "labels"))
-    return _several(change, "create", wanted.node_names, wanted.labels, overwrite=wanted.overwrite)
-
-
-@writes.post(
-    "/nodes/labels/deletions",
-    tags=["labels"],
-    responses={200: {"model": BatchReport}},
-    openapi_extra=json_body_of(LabelDeletions),
-)
-def delete_labels(
-    change: Annotated[ChangeRequest, Depends(change_of("delete", "labels", label_deletions_of, confirms=False))],
-    wanted: Annotated[LabelDeletions, Depends(label_deletions_of)],
-) -> dict[str, Any]:
-    """Delete several labels of several nodes. For each node all are deleted, or none."""
-    return _several(change, "delete", wanted.node_names, dict.fromkeys(wanted.keys))
+    return _several(change, "update", wanted.node_names, wanted.labels, overwrite=wanted.overwrite)
 
 
 def _several(
-    change: ChangeRequest,
-    action: Action,
-    names: Sequence[str],
-    labels: Mapping[str, str | None],
-    *,
-    overwrite: bool = False,
+    change: ChangeRequest, action: Action, names: Sequence[str], labels: Mapping[str, str | None], *, overwrite: bool
 ) -> dict[str, Any]:
     touched, keys = change.touched, [f"label/{key}" for key in labels]
     touched.extend((*keys, *(f"node/{name}" for name in names)))

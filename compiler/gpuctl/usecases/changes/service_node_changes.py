@@ -13,11 +13,9 @@ from gpuctl.usecases.service.service_client import ServiceClient
 def label_by_service(
     service: ServiceClient, nodes: Sequence[str], labels: Mapping[str, str | None], *, overwrite: bool
 ) -> BatchReport:
-    """Set labels of nodes, or delete them (None). Deleting alone does not need the right to create labels."""
-    body: dict[str, Any] = {"nodeNames": list(nodes)}
-    if all(value is None for value in labels.values()):
-        return _change(service, "/nodes/labels/deletions", {**body, "keys": list(labels)})
-    return _change(service, "/nodes/labels/changes", {**body, "labels": dict(labels), "overwrite": overwrite})
+    """Set labels of nodes, or delete them (None)."""
+    body = {"nodeNames": list(nodes), "labels": dict(labels), "overwrite": overwrite}
+    return _change(service, "/nodes/labels/changes", body)
 
 
 def add_by_service(service: ServiceClient, nodes: Sequence[str], pool: str, *, overwrite: bool) -> BatchReport:
