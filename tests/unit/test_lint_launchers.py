@@ -59,3 +59,69 @@ def test_server_without_gpus_is_told_how_many_it_needs(kind: str, nodes: int) ->
     needed = re.match(r"set `resources\.gpu: (\d+)`", hint)
     assert needed is not None
     assert warnings(int(needed[1])) == []
+
+
+TORCHRUN = "start the program with torchrun, which sets `{}` for each process"
+WITHOUT_SRUN = (
+    "remove `srun` and its options: gpuctl starts the command once on each node of `resources.nodes`, and torchrun "
+    "a process for each GPU"
+)
+IN_PLACE = "write `{}`, which has the same value in a pod"
+
+
+@pytest.mark.parametrize(
+    ("command", "part", "code", "hint", "better"),
+    [
+        (
+            *(["srun", "--ntasks=2", "torchrun", "t.py"], "srun", "GPU527"),
+            WITHOUT_SRUN,
+            ["torchrun", "t.py"],
+        ),
+        (
+            *(["bash", "-c", "cd /w && srun torchrun t.py"], "srun", "GPU527"),
+            WITHOUT_SRUN,
+            ["bash", "-c", "cd /w && torchrun t.py"],
+        ),
+        (
+            *(["bash", "-c", "python t.py --rank $SLURM_PROCID"], "$SLURM_PROCID", "GPU527", TORCHRUN.format("RANK")),
+            ["bash", "-c", "torchrun t.py"],
+        ),
+        (
+            *(["bash", "-c", "python t.py --node ${SLURM_NODEID}"], "${SLURM_NODEID}", "GPU527"),
+            IN_PLACE.format("${NODE_RANK}"),
+            ["bash", "-c", "python t.py --node ${NODE_RANK}"],
+        ),
+        (
+            *(["python", "t.py", "$SLURM_NNODES"], "$SLURM_NNODES", "GPU510", IN_PLACE.format("$(NNODES)")),
+            ["python", "t.py", "$(NNODES)"],
+        ),
+        (
+            *(["python", "t.py", "--host=$(SLURM_JOB_NODELIST)"], "$(SLURM_JOB_NODELIST)", "GPU510"),
+            "pods have no list of hosts; the address of the first node is `$(MASTER_ADDR)`",
+            ["python", "t.py", "--host=$(MASTER_ADDR)"],
+        ),
+        (
+            *(["bash", "-c", "python t.py $SLURM_ARRAY_TASK_ID"], "$SLURM_ARRAY_TASK_ID", "GPU527"),
+            "write `$GPUCTL_ARRAY_INDEX`, which the runs of an `array` have; indexes begin with 0",
+            ["bash", "-c", "python t.py $GPUCTL_ARRAY_INDEX"],
+        ),
+        (
+            *(["bash", "-c", "echo $SLURM_CLUSTER_NAME"], "$SLURM_CLUSTER_NAME", "GPU527"),
+            "write its value: no pod has such a variable",
+            ["bash", "-c", "echo a100"],
+        ),
+    ],
+)
+def test_slurm_in_a_command(command: list[str], part: str, code: str, hint: str, better: list[str]) -> None:
+    (warning,) = warnings_about(command)
+    assert (warning.code, warning.hint) == (code, hint)
+    assert part.strip("$(){}") in warning.message
+    assert warnings_about(better) == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["echo ${SLURM_PROCID:-0}", "export SLURM_PROCID=0; echo $SLURM_PROCID", "echo '\\$SLURM_PROCID'", "ls srun"],
+)
+def test_script_that_copes_without_slurm(script: str) -> None:
+    assert warnings_about(["bash", "-c", script]) == []

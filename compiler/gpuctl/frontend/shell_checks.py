@@ -22,6 +22,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.platform_restrictions import GROUP_ENV, LWS_ENV, MODEL_ENV, reserved_variables
 from gpuctl.frontend.shell import is_shell_only
+from gpuctl.frontend.slurm_checks import check_slurm, slurm_variables
 from gpuctl.language.display_text import shorten
 from gpuctl.language.kinds import Job
 from gpuctl.language.sentences import Sentence, Template, say
@@ -76,6 +77,7 @@ def check_words(document: Document, model: Job, settings: Settings) -> Iterator[
             yield found
         else:
             yield from _without_shell(document, command)
+        yield from check_slurm(document, command.words, known)
     yield from _variables(document, model, known)
 
 
@@ -265,6 +267,8 @@ def _shell_only_index(command: CheckedCommand, program: str) -> int | None:
 
 def _shell_replacement(text: str, references: frozenset[str] | None) -> tuple[Severity, str, Sentence] | None:
     """Return severity, text and hint of the first part of a word that only a shell replaces; None without one."""
+    for _, part, hint in slurm_variables(text, references):
+        return Severity.WARNING, part, hint
     shell = say('use ["bash", "-c", "..."]')
     for match in re.finditer(_ANY_VARIABLE, text):
         name = match[1] or match[2]
@@ -342,6 +346,8 @@ def _variables(document: Document, model: Job, known: frozenset[str] | None) -> 
 
 
 def _unexpanded_part(text: str, own: str, known: frozenset[str]) -> tuple[str, Sentence] | None:
+    for _, part, hint in slurm_variables(text, known):
+        return part, hint
     for match in re.finditer(_ANY_VARIABLE, text):
         name = match[1] or match[2]
         if name != own and name in known:

@@ -211,4 +211,16 @@ COMMAND_CODES = (
         "resources: {nodes: {min: 2, max: 4}, gpu: 8, cpu: 8, memory: 64Gi, pool: q}\n",
         PLATFORM + "training: {queue: {q: q}}\npools: [{name: q}]\n",
     ),
+    CodeRule(
+        "GPU527",
+        "warning",
+        "program or variable of Slurm",
+        "No Slurm runs in a pod: programs such as `srun` are not in the image, or find no cluster, and variables such "
+        "as SLURM_PROCID are empty. gpuctl starts the command once on each node, with NNODES, NODE_RANK, MASTER_ADDR "
+        "and GPUCTL_ARRAY_INDEX.",
+        "Remove `srun`, start the program with torchrun, and write gpuctl's variables. `gpuctl import job.sbatch` "
+        "translates a batch script.",
+        "kind: training\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n"
+        "  command: [srun, python, t.py]  #!\n",
+    ),
 )

@@ -7,21 +7,13 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import NamedTuple
 
+from gpuctl.frontend.slurm_checks import ARRAY_VARIABLES, NODE_VARIABLES
 from gpuctl.importing.slurm.job_numbers import replace_job_numbers, replace_random_ports
 from gpuctl.importing.slurm.script_edits import VariableChange, substitute
 from gpuctl.importing.slurm.slurm_values import ArrayRange
 from gpuctl.importing.slurm.text_places import LineBreaks, parts_read_later, reference
 from gpuctl.objects.quantities import whole_number
 
-_RENAMED = {
-    "SLURM_NNODES": "NNODES",
-    "SLURM_JOB_NUM_NODES": "NNODES",
-    "SLURM_NODEID": "NODE_RANK",
-    "SLURM_JOB_NAME": "GPUCTL_JOB",
-    "SLURM_GPUS_ON_NODE": "GPUCTL_GPUS_PER_NODE",
-    "SLURM_GPUS_PER_NODE": "GPUCTL_GPUS_PER_NODE",
-    "SLURMD_NODENAME": "HOSTNAME",
-}
 _ONE_TASK = {
     "SLURM_PROCID": "NODE_RANK",
     "SLURM_NTASKS": "NNODES",
@@ -29,7 +21,6 @@ _ONE_TASK = {
     "SLURM_STEP_NUM_TASKS": "NNODES",
     "SLURM_STEP_NUM_NODES": "NNODES",
 }
-_ARRAY_IDS = {"SLURM_ARRAY_TASK_ID": "GPUCTL_ARRAY_INDEX", "SLURM_ARRAY_TASK_COUNT": "GPUCTL_ARRAY_SIZE"}
 _IDS = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_ARRAY_JOB_ID")
 _ID_NOTE = "`GPUCTL_JOB` is the name of the job, which is not a number and the same for each run"
 _ADVICE = {
@@ -216,7 +207,7 @@ def _replace_lookups(body: str, changes: list[VariableChange]) -> str:
 
 def _rename(body: str, facts: SlurmFacts, changes: list[VariableChange]) -> str:
     renamed, literal = _table(facts)
-    own = set(re.findall(_OWN, body)) - {*_RENAMED, *_ONE_TASK, *_IDS, *literal}
+    own = set(re.findall(_OWN, body)) - {*NODE_VARIABLES, *_ONE_TASK, *_IDS, *literal}
     breaks = LineBreaks(body)
     is_unset, is_sum = (_places(pattern, body) for pattern in (_UNSET, _ARITHMETIC))
 
@@ -267,7 +258,7 @@ def _places(pattern: str, text: str) -> Callable[[int], bool]:
 
 def _table(facts: SlurmFacts) -> tuple[dict[str, str], dict[str, str]]:
     """Return variables with another name, and variables with a known value."""
-    renamed = {**_RENAMED, **dict.fromkeys(_IDS, "GPUCTL_JOB")}
+    renamed = {**NODE_VARIABLES, **dict.fromkeys(_IDS, "GPUCTL_JOB")}
     literal = dict.fromkeys(("SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE"), str(facts.tasks)) if facts.tasks else {}
     if facts.tasks == 1:
         renamed |= _ONE_TASK
@@ -289,9 +280,9 @@ def _table(facts: SlurmFacts) -> tuple[dict[str, str], dict[str, str]]:
         first, last, step = facts.array.indices[0], facts.array.indices[-1], facts.array.step
         literal |= {"SLURM_ARRAY_TASK_MIN": str(first), "SLURM_ARRAY_TASK_MAX": str(last)}
         literal |= {} if step is None else {"SLURM_ARRAY_TASK_STEP": str(step)}
-        renamed["SLURM_ARRAY_TASK_COUNT"] = _ARRAY_IDS["SLURM_ARRAY_TASK_COUNT"]
+        renamed["SLURM_ARRAY_TASK_COUNT"] = ARRAY_VARIABLES["SLURM_ARRAY_TASK_COUNT"]
         if facts.renames_index:
-            renamed["SLURM_ARRAY_TASK_ID"] = _ARRAY_IDS["SLURM_ARRAY_TASK_ID"]
+            renamed["SLURM_ARRAY_TASK_ID"] = ARRAY_VARIABLES["SLURM_ARRAY_TASK_ID"]
     return renamed, literal
 
 
