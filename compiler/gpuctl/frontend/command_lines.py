@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpuctl.frontend.command_advice import SHELLS
@@ -56,6 +56,17 @@ class Program(NamedTuple):
     def head(self) -> str:
         """The words that name the program, without arguments: ``python -m deepspeed``."""
         return " ".join(word.text for word in self.words[: len(self.words) - len(self.arguments)])
+
+
+class LauncherOption(NamedTuple):
+    """An option of a launcher. ``name`` has underscores; ``value`` is "" without one, None if it is not known.
+
+    ``places``: those of its words.
+    """
+
+    name: str
+    value: str | None
+    places: range
 
 
 class _Wrapper(NamedTuple):
@@ -127,8 +138,8 @@ def _programs(words: tuple[Word, ...], *, in_script: bool, background: bool, dep
         return
     script = script_of(words)
     if script is None:
-        name, arguments = _program_name(words)
-        yield Program(words, variables, name, arguments, background)
+        name, place = named_program([word.text for word in words])
+        yield Program(words, variables, name, words[place:], background)
         return
     for command in simple_commands(script.text):
         inside = tuple(
@@ -189,24 +200,25 @@ def _wrapped_words(words: tuple[Word, ...]) -> tuple[Word, ...] | None:
     return words[index + wrapper.words :]
 
 
-def _program_name(words: tuple[Word, ...]) -> tuple[str, tuple[Word, ...]]:
-    """Return the name of a program and its arguments; for an interpreter, of the module or script that it runs."""
-    if words[0].text.startswith("-"):
-        return "", words  # Arguments of the image's entrypoint.
-    name = words[0].text.rpartition("/")[2]
+def named_program(words: Sequence[str]) -> tuple[str, int]:
+    """Return the name of a program and the place of its first argument; for an interpreter, of the module or script
+    that it runs.
+    """
+    if not words or words[0].startswith("-"):
+        return "", 0  # Arguments of the image's entrypoint.
+    name = words[0].rpartition("/")[2]
     if not re.match(_PYTHON, name):
-        return name, words[1:]
+        return name, 1
     index = 1
-    while index < len(words) and words[index].text.startswith("-"):
-        text = words[index].text
-        if text == "-m" and index + 1 < len(words):
-            return words[index + 1].text, words[index + 2 :]
-        if text == "-c":
-            return name, words[1:]
-        index += 2 if text in _VALUED_BY_PYTHON else 1
+    while index < len(words) and words[index].startswith("-"):
+        if words[index] == "-m" and index + 1 < len(words):
+            return words[index + 1], index + 2
+        if words[index] == "-c":
+            return name, 1
+        index += 2 if words[index] in _VALUED_BY_PYTHON else 1
     if index < len(words):
-        return words[index].text.rpartition("/")[2], words[index + 1 :]
-    return name, words[1:]
+        return words[index].rpartition("/")[2], index + 1
+    return name, 1
 
 
 def diagnostic_at(document: Document, code: str, message: Sentence, word: Word, hint: Sentence | None) -> Diagnostic:
@@ -233,23 +245,26 @@ def option(words: Sequence[Word], *names: str) -> tuple[Word, str] | None:
     return found
 
 
-def launcher_options(arguments: Sequence[Word], flags: frozenset[str]) -> tuple[dict[str, tuple[Word, str]], int]:
-    """Return a launcher's own options, which are those before its script, and the index of the script.
+def options_from(words: Sequence[str | None], place: int, flags: Collection[str]) -> Iterator[LauncherOption]:
+    """Yield a launcher's own options, which are those before its script.
 
-    Names are returned with underscores. Options in ``flags`` have no value; any other option without ``=`` takes the
-    next word.
+    :param words: None for a word that is not known.
+    :param place: that of the first argument.
+    :param flags: options without a value; any other option without ``=`` takes the next word.
     """
-    options: dict[str, tuple[Word, str]] = {}
-    index = 0
-    while index < len(arguments) and arguments[index].text.startswith("-"):
-        name, equals, value = arguments[index].text.partition("=")
+    while place < len(words) and (word := words[place]) is not None and word.startswith("-"):
+        name, equals, value = word.partition("=")
         name = "-" * (len(name) - len(name.lstrip("-"))) + name.lstrip("-").replace("-", "_")
-        if not equals and name not in flags and index + 1 < len(arguments):
-            index += 1
-            value = arguments[index].text
-        options[name] = (arguments[index], value)
-        index += 1
-    return options, index
+        takes_next = not equals and name not in flags and place + 1 < len(words)
+        yield LauncherOption(name, words[place + 1] if takes_next else value, range(place, place + 1 + takes_next))
+        place += 1 + takes_next
+
+
+def launcher_options(arguments: Sequence[Word], flags: Collection[str]) -> tuple[dict[str, tuple[Word, str]], int]:
+    """Return a launcher's own options and the index of its script."""
+    found = list(options_from([word.text for word in arguments], 0, flags))
+    options = {option.name: (arguments[option.places[-1]], option.value or "") for option in found}
+    return options, found[-1].places.stop if found else 0
 
 
 def number(text: str) -> int | None:

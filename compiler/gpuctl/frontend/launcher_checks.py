@@ -26,7 +26,7 @@ from gpuctl.language.training_document import TrainingDocument
 
 DEEPSPEED = frozenset({"deepspeed", "deepspeed.launcher.runner"})
 LLAMA_FACTORY = frozenset({"llamafactory-cli", "llama-factory-cli", "lmf"})
-_TORCHRUN = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.launch"})
+TORCHRUN = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.launch"})
 _MPI = frozenset({"mpirun", "mpiexec"})
 _ACCELERATE = frozenset({"accelerate", "accelerate-launch", "accelerate.commands.launch"})
 _SERVERS = re.compile(r"vllm(\.|\Z)|sglang(\.|\Z)|text-generation-launcher|lmdeploy\Z|trtllm-serve|tritonserver")
@@ -109,8 +109,8 @@ def _elastic(document: Document, model: TrainingDocument, program: Program) -> I
         return
     words = _launcher_words(program)
     yield from _rendezvous(document, words)
-    given = option(words, "--nnodes") if name in _TORCHRUN else None
-    backend = option(words, "--rdzv_backend", "--rdzv-backend") if name in _TORCHRUN else None
+    given = option(words, "--nnodes") if name in TORCHRUN else None
+    backend = option(words, "--rdzv_backend", "--rdzv-backend") if name in TORCHRUN else None
     for found, is_fixed in ((given, number), (backend, lambda text: text == "static" or None)):
         if found is not None and is_fixed(found[1]) is not None:
             message = say(
@@ -239,7 +239,7 @@ def _processes(document: Document, model: Job, program: Program) -> Iterator[Dia
 def _launcher_words(program: Program) -> Sequence[Word]:
     """Return the options of a known launcher, which are before its script; for any other program, all words."""
     arguments: Sequence[Word] = program.arguments
-    flags = TORCHRUN_FLAGS if program.name in _TORCHRUN else None
+    flags = TORCHRUN_FLAGS if program.name in TORCHRUN else None
     flags = DEEPSPEED_FLAGS if program.name in DEEPSPEED else flags
     if _is_accelerate(program):
         flags, arguments = _ACCELERATE_FLAGS, _accelerate_arguments(program)

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpuctl.frontend.command_lines import named_program, options_from
 from gpuctl.frontend.launcher_checks import DEEPSPEED, DEEPSPEED_FLAGS
 from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyWord
@@ -38,33 +39,20 @@ class _LocalStart(NamedTuple):
     lost: str
 
 
-def _launcher_end(words: Sequence[str]) -> int | None:
-    """Return the index of the first argument of DeepSpeed's launcher; None if the command starts another program."""
-    names = [word.rsplit("/", 1)[-1] for word in words[:_START]]
-    if names[:1] and names[0] in DEEPSPEED:
-        return 1
-    if names[:1] and names[0].startswith("python") and "-m" in names[1:3]:
-        at = names.index("-m") + 1
-        return at + 1 if at < len(words) and words[at] in DEEPSPEED else None
-    return None
-
-
 def _local_start(words: Sequence[str], nodes: int, gpus: int) -> _LocalStart | None:
     """Return the command with which each node starts its own processes; None if nothing changes.
 
     :param words: their values; a value that is not known is as written.
     """
-    at = start = _launcher_end(words) or 0
-    if not start:
+    name, start = named_program(words)
+    if name not in DEEPSPEED:
         return None
     kept: list[str | None] = list(words)
     port: int | None = None
     lost = ""
-    while at < len(words) and words[at].startswith("-"):
-        name, equals, value = words[at].partition("=")
-        name = "-" * (len(name) - len(name.lstrip("-"))) + name.lstrip("-").replace("-", "_")
-        length = 1 if equals or name in DEEPSPEED_FLAGS or at + 1 == len(words) else 2
-        value = value if equals else words[at + 1] if length == 2 else ""
+    at = start
+    for name, value, places in options_from(words, start, DEEPSPEED_FLAGS):
+        value, at = value or "", places.stop
         if name == "--num_nodes" and whole_number(value) not in (None, nodes):
             lost = lost or f"`{name} {value}` differs from the {nodes} nodes of the job"
         if name in _HOSTS and nodes > 1:
@@ -75,8 +63,8 @@ def _local_start(words: Sequence[str], nodes: int, gpus: int) -> _LocalStart | N
         if name == "--master_port" and nodes > 1:
             is_ours, port = True, whole_number(value)
         if is_ours:
-            kept[at : at + length] = [None] * length
-        at += length
+            for place in places:
+                kept[place] = None
     if nodes > 1 and at < len(words) and re.search(_UNKNOWN, words[at]) and not re.search(r"\.py\b", words[at]):
         lost = lost or "a variable may have options of deepspeed that are not known: write them out"
     added = ["--no_ssh", *(f"{name}={value}" for name, value in _RANK.items())] if nodes > 1 else []
@@ -88,7 +76,7 @@ def _local_start(words: Sequence[str], nodes: int, gpus: int) -> _LocalStart | N
 
 def convert_deepspeed(body: BodyState, program: Sequence[BodyWord]) -> bool:
     """Have each node start its own processes. Return True if the command starts DeepSpeed's launcher."""
-    if not program or _launcher_end(body.known_words(program[:_START])[0]) is None:
+    if named_program(body.known_words(program[:_START])[0])[0] not in DEEPSPEED:
         return False
     words, owners = body.known_words(program)
     found = _local_start(words, body.facts.nodes, body.facts.gpus)

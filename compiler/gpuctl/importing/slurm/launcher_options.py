@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuctl.frontend.launcher_checks import TORCHRUN_FLAGS
+from gpuctl.frontend.command_lines import named_program, options_from
+from gpuctl.frontend.launcher_checks import TORCHRUN, TORCHRUN_FLAGS
 from gpuctl.language.training_document import DEFAULT_MASTER_PORT
 from gpuctl.objects.quantities import whole_number
 
-_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
 _OURS = frozenset(
     ["nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port", "rdzv_endpoint", "rdzv_backend", "rdzv_id"]
 )
@@ -27,16 +27,8 @@ class SetByGpuctl(NamedTuple):
 
 def launcher_arguments(words: Sequence[str | None]) -> int | None:
     """Return the place of torchrun's first argument; None if the command does not start torchrun."""
-    names = [(word or "").rsplit("/", 1)[-1] for word in words[:6]]
-    if names[:1] == ["torchrun"]:
-        return 1
-    if names[:1] and names[0].startswith("python"):
-        for place in range(1, len(names) - 1):
-            if names[place] == "-m" and words[place + 1] in _MODULES:
-                return place + 2
-            if names[place] != "-u":
-                break
-    return None
+    name, place = named_program([word or "" for word in words])
+    return place if name in TORCHRUN else None
 
 
 def set_by_gpuctl(words: Sequence[str | None], nodes: int, gpus: int) -> SetByGpuctl | None:
@@ -46,32 +38,23 @@ def set_by_gpuctl(words: Sequence[str | None], nodes: int, gpus: int) -> SetByGp
 
     :param words: the values of the command's words, None if a value is not known.
     """
-    at = launcher_arguments(words)
-    if at is None:
+    start = launcher_arguments(words)
+    if start is None:
         return None
     places: set[int] = set()
     port: int | None = None
-    while at < len(words):
-        word = words[at]
-        if word is None or not word.startswith("-") or word in ("-m", "--module", "--no_python", "--no-python"):
-            break
-        name, equals, value = word.lstrip("-").partition("=")
-        name = name.replace("-", "_")
-        takes_next = not equals and f"--{name}" not in TORCHRUN_FLAGS
-        if takes_next and at + 1 == len(words):
-            # Its value is missing: torchrun reports it.
+    for option in options_from(words, start, TORCHRUN_FLAGS):
+        name, given = option.name.lstrip("-"), option.value
+        if name not in _OURS:
+            continue
+        if name == "rdzv_endpoint" and given is not None:
+            host, colon, end = given.rpartition(":")
+            given, port = (host if colon else given), whole_number(end) or port
+        if not _is_ours(name, given, nodes, gpus):
             return None
-        given = value if equals else words[at + 1] if takes_next else None
-        if name in _OURS:
-            if name == "rdzv_endpoint" and given is not None:
-                host, colon, end = given.rpartition(":")
-                given, port = (host if colon else given), whole_number(end) or port
-            if not _is_ours(name, given, nodes, gpus):
-                return None
-            if name == "master_port":
-                port = whole_number(given or "") or port
-            places.update((at, at + 1) if takes_next else (at,))
-        at += 2 if takes_next else 1
+        if name == "master_port":
+            port = whole_number(given or "") or port
+        places.update(option.places)
     return SetByGpuctl(frozenset(places), port if port != DEFAULT_MASTER_PORT else None) if places else None
 
 
