@@ -156,6 +156,13 @@ def test_values_of_the_command_line_replace_those_of_the_script(imported: Import
     assert "changed: a.sh:3: `--mem=4G`: --memory replaces it\n" in found.err
 
 
+@pytest.mark.parametrize("line", ["#SBATCH --chdir=/a", "cd /a"])
+def test_the_working_directory_of_the_command_line_replaces_another(imported: Import, line: str) -> None:
+    found = imported(SCRIPT.replace("python a.py", f"{line}\npython a.py"), *IMAGE, "--workdir", "/b")
+    assert (found.code, "workdir: /b\n" in found.out) == (0, True)
+    assert f"changed: a.sh:4: `{line.removeprefix('#SBATCH ')}`: --workdir replaces it\n" in found.err
+
+
 def test_a_dropped_line_fails_unless_it_is_accepted(imported: Import) -> None:
     found = imported(SCRIPT + "module load x\n", *IMAGE)
     assert found.code == 1

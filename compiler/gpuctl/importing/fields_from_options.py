@@ -1,4 +1,4 @@
-"""Fields of a document from values of the command line, for all importers but that of Slurm."""
+"""Fields of a document from values of the command line."""
 
 from __future__ import annotations
 
@@ -8,6 +8,26 @@ from gpuctl.importing.import_values import REASONS, Given, Missing
 from gpuctl.importing.line_ledger import LineLedger
 
 
+def replace_values(draft: Draft, given: Given, ledger: LineLedger) -> None:
+    """Set the values of the command line, but for the numbers of nodes and GPUs.
+
+    :param ledger: has the entries of the values that are replaced.
+    """
+    for option, field, value in (
+        ("--name", "job.name", given.name),
+        ("--image", "environment.image", given.image),
+        ("--cpu", "resources.cpu", given.cpu),
+        ("--memory", "resources.memory", given.memory),
+        ("--pool", "resources.pool", given.pool),
+        ("--workdir", "environment.workdir", given.workdir),
+    ):
+        if value is not None:
+            new = number_or_text(value)
+            if draft.get(field) not in (None, new):
+                ledger.replaced(field, f"{option} replaces it")
+            draft.set(field, new)
+
+
 def set_given_values(draft: Draft, given: Given, ledger: LineLedger, line: int, *, has_gpus: bool) -> list[Missing]:
     """Set the values of the command line. Return those that neither it nor the source names.
 
@@ -15,24 +35,14 @@ def set_given_values(draft: Draft, given: Given, ledger: LineLedger, line: int, 
     :param line: the line that calls for them.
     :param has_gpus: CPUs and memory are needed.
     """
-    missing: list[Missing] = []
-    for option, field, value, shown, is_needed in (
-        ("--name", "job.name", given.name, "NAME", True),
-        ("--image", "environment.image", given.image, "REF", True),
-        ("--cpu", "resources.cpu", given.cpu, "N", has_gpus),
-        ("--memory", "resources.memory", given.memory, "AMOUNT", has_gpus),
-        ("--pool", "resources.pool", given.pool, "POOL", False),
-        ("--workdir", "environment.workdir", given.workdir, "DIR", False),
-    ):
-        if value is not None:
-            new = number_or_text(value)
-            if draft.get(field) not in (None, new):
-                ledger.replaced(field, f"{option} replaces it")
-            draft.set(field, new)
-        elif is_needed and draft.get(field) is None:
-            missing.append(Missing(option, shown, line, REASONS[option]))
+    replace_values(draft, given, ledger)
     if given.nodes is not None:
         ledger.replaced("resources.nodes", "--nodes replaces it")
     if given.gpus_per_node is not None:
         ledger.replaced("resources.gpu", "--gpus-per-node replaces the number")
-    return missing
+    needed = [("--name", "job.name", "NAME"), ("--image", "environment.image", "REF")]
+    if has_gpus:
+        needed += [("--cpu", "resources.cpu", "N"), ("--memory", "resources.memory", "AMOUNT")]
+    return [
+        Missing(option, shown, line, REASONS[option]) for option, field, shown in needed if draft.get(field) is None
+    ]

@@ -11,6 +11,7 @@ from gpuctl.frontend.platform_restrictions import RESERVED_ENV
 from gpuctl.frontend.source import STDIN, Source
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.field_values import gpus_of
+from gpuctl.importing.fields_from_options import replace_values
 from gpuctl.importing.import_result import Imported
 from gpuctl.importing.import_values import Given, Missing, Unreadable, check_script
 from gpuctl.importing.line_ledger import LineLedger
@@ -63,8 +64,6 @@ def import_batch_script(source: Source, given: Given) -> Imported:
     missing: list[Missing] = []
     if job.partition_without_pool is not None:
         missing.append(missing_pool(job.partition_without_pool))
-    elif given.pool is not None:
-        draft.set("resources.pool", given.pool)
     body = "" if batch.parts else batch.body
     allocation = Allocation(batch.options, given, draft, ledger)
     allocation.take(body, batch.first_line)
@@ -78,11 +77,8 @@ def import_batch_script(source: Source, given: Given) -> Imported:
     srun = SrunOptions(draft, ledger, keeps_image=given.image is not None)
     srun.take([batch.options[name] for name in sorted(OF_CONTAINERS & set(batch.options))])
     _body(batch, job.array, given.workdir, allocation, parts, draft, ledger, srun, source.tree)
-    if given.workdir is not None:
-        draft.set("environment.workdir", given.workdir)
-    if given.image is not None:
-        draft.set("environment.image", given.image)
-    elif draft.get("environment.image") is None:
+    replace_values(draft, given, ledger)
+    if draft.get("environment.image") is None:
         missing.append(srun.missing_image())
     return Imported(TOOL, [draft], ledger.entries(), [*missing, *allocation.missing])
 
