@@ -163,6 +163,12 @@ def test_the_working_directory_of_the_command_line_replaces_another(imported: Im
     assert f"changed: a.sh:4: `{line.removeprefix('#SBATCH ')}`: --workdir replaces it\n" in found.err
 
 
+@pytest.mark.parametrize("program", ["python -X dev -m torch.distributed.run", "python3 /usr/bin/torchrun"])
+def test_torchrun_behind_python_loses_the_options_that_gpuctl_sets(imported: Import, program: str) -> None:
+    found = imported(_script(f"{program} --nnodes=1 --nproc_per_node=2 a.py"), *IMAGE, "--gpus-per-node=2", "--cpu=1")
+    assert f"command: [{', '.join(program.split())}, a.py]" in found.out
+
+
 def test_a_dropped_line_fails_unless_it_is_accepted(imported: Import) -> None:
     found = imported(SCRIPT + "module load x\n", *IMAGE)
     assert found.code == 1
