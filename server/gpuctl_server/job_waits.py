@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from gpuctl.api.wait_models import JobsWaitAnswer, JobsWaitQuestion, WaitAnswer, WaitedItem, WaitedName, wait_fields
+from gpuctl.api.wait_models import (
+    Condition,
+    JobsWaitAnswer,
+    JobsWaitQuestion,
+    WaitAnswer,
+    WaitedItem,
+    WaitedName,
+    wait_fields,
+)
 from gpuctl.language.sentences import say
 from gpuctl.reading.jobs.job_objects import Identity
 from gpuctl.reading.jobs.wait_until import (
@@ -19,11 +28,9 @@ from gpuctl.reading.jobs.wait_until import (
     wait_on,
     waited_job,
 )
-from gpuctl.usecases.queries.job_queries import wait_for_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_lookups import ambiguous_job, board_of, require_access, sees_job
 from gpuctl_server.merged_answers import merge_hidden
 from gpuctl_server.mirror.job_board import Board, ListedJob
@@ -60,26 +67,16 @@ class _Progress:
 
 
 def wait_for_one(
-    service: Service, caller: Caller, item: ListedJob | None, ref: JobRef, condition: str, timeout: float
+    service: Service, caller: Caller, job: WaitedName, condition: Condition, timeout: float
 ) -> dict[str, Any]:
-    """Wait until a job has a result, or the timeout is reached.
+    """Wait until a job has a result. After the timeout it is late.
 
-    :param item: the job; None if the caller sees none with this name.
-    :raises Problem: 503 during shutdown.
+    :raises Problem: as :func:`wait_for_first`.
     """
-
-    def tell(_: str) -> None:
-        if service.change_slots.is_ending():
-            raise Problem(503, say("the service is shutting down"))
-
-    if item is None:
-        # The mirror answers this without a request.
-        with service.read_context(caller, ref.namespace) as reader:
-            return WaitAnswer.of(wait_for_jobs(reader, [ref.text], "deleted", 0, tell)).as_json()
-    with service.simulation_context(caller, item.row.identity.namespace) as reader:
-        results = wait_for_jobs(reader, [item.reference], condition, timeout, tell)
-        answer: dict[str, Any] = merge_hidden(WaitAnswer.of(results).as_json())
-        return answer
+    question = JobsWaitQuestion(jobs=[job], condition=condition, timeout=timeout, limit=timeout)
+    results, _ = _first_results(service, caller, question)
+    answer: dict[str, Any] = merge_hidden(WaitAnswer.of(results.values()).as_json())
+    return answer
 
 
 def wait_for_first(service: Service, caller: Caller, question: JobsWaitQuestion) -> dict[str, Any]:
@@ -87,6 +84,19 @@ def wait_for_first(service: Service, caller: Caller, question: JobsWaitQuestion)
 
     :raises Problem: 403 for a namespace that the caller may not use; 409 for a name of several jobs; 503.
     """
+    results, message = _first_results(service, caller, question)
+    items = [
+        WaitedItem(**wait_fields(result), index=place, outcome=result.outcome, cause=result.cause or None)
+        for place, result in sorted(results.items())
+    ]
+    answer: dict[str, Any] = merge_hidden(JobsWaitAnswer(items=items, message=None).as_json())
+    # Added after the merge: it only names jobs of the request.
+    answer["message"] = message if len(results) < len(question.jobs) else None
+    return answer
+
+
+def _first_results(service: Service, caller: Caller, question: JobsWaitQuestion) -> tuple[dict[int, WaitResult], str]:
+    """Return the results by the index of the job in the request, and what the other jobs wait for."""
     begun, limit = time.monotonic(), question.limit
     for name in question.jobs:
         require_access(caller, AccessRequest("get", "jobs", name.namespace or None))
@@ -102,25 +112,21 @@ def wait_for_first(service: Service, caller: Caller, question: JobsWaitQuestion)
         # Another id: the job was created again.
         waiting[identity] = waited if name.job_id in ("", item.id) else waited._replace(uid="")
         places.setdefault(identity, []).append(place)
-    tell = _Progress(service, begun + question.timeout, lambda: bool(results))
-    deadline = None if limit is None else begun + limit - question.waited
+    end, deadline = begun + question.timeout, None if limit is None else begun + limit - question.waited
+    # At its deadline a wait ends by itself, with results.
+    tell = _Progress(service, math.inf if deadline is not None and deadline <= end else end, lambda: bool(results))
+    # In a single namespace, fewer rights are enough to read the causes.
+    namespaces = {identity.namespace for identity in waiting}
     with (
         suppress(_Pause),
-        service.simulation_context(caller) as reader,
+        service.simulation_context(caller, namespaces.pop() if len(namespaces) == 1 else None) as reader,
         reader.scope.session.within(question.timeout + _ANSWERS),
     ):
         jobs, keys = waiting.values(), reader.keys
         for result in wait_on(reader.scope, jobs, question.condition, keys, reader.settings, (deadline, limit), tell):
             assert result.identity is not None
             results.update(dict.fromkeys(places[result.identity._replace(generation="")], result))
-    items = [
-        WaitedItem(**wait_fields(result), index=place, outcome=result.outcome, cause=result.cause or None)
-        for place, result in sorted(results.items())
-    ]
-    answer: dict[str, Any] = merge_hidden(JobsWaitAnswer(items=items, message=None).as_json())
-    # Added after the merge: it only names jobs of the request.
-    answer["message"] = tell.text if len(results) < len(question.jobs) else None
-    return answer
+    return results, tell.text
 
 
 def _found_jobs(

@@ -12,7 +12,7 @@ from gpuctl.api.base_models import Body
 from gpuctl.api.job_cause_answers import WhyAnswer, why_answer
 from gpuctl.api.job_detail_answers import JobDetails, JobTimeline, job_details, job_timeline
 from gpuctl.api.job_history import JobDocuments, JobRevision
-from gpuctl.api.wait_models import JobsWaitAnswer, JobsWaitQuestion, WaitAnswer
+from gpuctl.api.wait_models import JobsWaitAnswer, JobsWaitQuestion, WaitAnswer, WaitedName
 from gpuctl.apply.state.past_documents import LARGEST
 from gpuctl.reading.jobs.wait_until import LONGEST_WAIT
 from gpuctl.usecases.queries.one_job import describe_job, explain_job, job_history
@@ -23,7 +23,6 @@ from gpuctl_server.job_lookups import check_rights, find_job
 from gpuctl_server.job_revisions import job_documents, job_revision
 from gpuctl_server.job_waits import wait_for_first, wait_for_one
 from gpuctl_server.merged_answers import merge_hidden
-from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
 from gpuctl_server.request_bodies import json_body_of, parsed_body
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
@@ -118,17 +117,13 @@ async def wait(
 ) -> dict[str, Any]:
     """Wait until a job is running, ready, done or deleted, or until it can no longer be."""
     try:
-        item: ListedJob | None = await check_rights(
-            caller, lambda: find_job(service, caller, "get", "jobs", job, namespace)
-        )
+        await check_rights(caller, lambda: find_job(service, caller, "get", "jobs", job, namespace))
     except Problem as problem:
         # A deleted job meets the condition at once. A job that the caller may not see gets the same answer.
         if problem.status != 404 or question.condition != "deleted":
             raise
-        item = None
-    return await run_waiting(
-        service, wait_for_one, service, caller, item, JobRef(job, namespace), question.condition, question.timeout
-    )
+    name = WaitedName(job=job, namespace=namespace or "")
+    return await run_waiting(service, wait_for_one, service, caller, name, question.condition, question.timeout)
 
 
 def _merged(answer: dict[str, Any]) -> dict[str, Any]:
