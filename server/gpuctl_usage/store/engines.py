@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +12,9 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
-from sqlalchemy.pool import ConnectionPoolEntry, NullPool
+from sqlalchemy.pool import ConnectionPoolEntry
 
-from gpuctl_usage.store import postgres, read_only_files
+from gpuctl_usage.store import postgres
 from gpuctl_usage.store.packing import InvalidPackedData
 
 LOCK_TIMEOUT = 30.0
@@ -48,7 +49,6 @@ def _describe(name: str, error: BaseException | None) -> str:
         "malformed": "is corrupt; move it away and restore a backup, or start a new one",
         "disk image": "is corrupt; move it away and restore a backup, or start a new one",
         "readonly": "is read-only; writing needs write access to the file and to its directory",
-        "changed while reading": "changed while it was read; try again",
         "unable to open": "cannot be opened; its directory must exist and be writable",
         "is locked": f"was locked by another process for {LOCK_TIMEOUT:g} s; stop that process, or try again",
         "disk is full": "cannot grow: the disk is full; free some space on it",
@@ -88,25 +88,37 @@ def display_name(url: URL) -> str:
 def engine_of(url: URL) -> Engine:
     """Create the engine of a database.
 
-    :raises DatabaseProblem: the driver is not installed.
+    :raises DatabaseProblem: the driver is not installed, or a file has no log and the user cannot create one.
     """
+    if url.get_backend_name() == "sqlite":
+        _require_log(Path(str(url.database)).resolve())
     try:
         if url.get_backend_name() != "sqlite":
             return create_engine(url, pool_pre_ping=True, connect_args=postgres.CONNECT_ARGS)
-        file = Path(str(url.database))
-        alone = read_only_files.cannot_create_wal(file)
-        engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT}, poolclass=NullPool if alone else None)
+        engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT})
     except ImportError:
         raise DatabaseProblem(
             f"the usage database {display_name(url)} needs psycopg; install it: `pip install 'gpuctl-k8s[postgresql]'`"
         ) from None
     except SQLAlchemyError as error:
         raise DatabaseProblem(f"the usage database {display_name(url)} cannot be used: {error}") from None
-    if alone:
-        read_only_files.open_without_wal(engine, file)
     event.listen(engine, "connect", _set_up)
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def _require_log(file: Path) -> None:
+    """Check that the log of an SQLite file exists, or that it can be created.
+
+    A file in WAL mode is read together with its log and index files, which the first connection creates and the last
+    one deletes. A user who may not write the file must not create them: the collector could not write them.
+    """
+    can_create = os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
+    if os.path.exists(file) and not can_create and not os.path.exists(f"{file}-wal"):
+        raise DatabaseProblem(
+            f"the usage database {file} cannot be read: no process has it open, and you may not write the file and its "
+            "directory; copy it to a directory of yours, or query a service (`--server`)"
+        )
 
 
 def _set_up(connection: Any, entry: ConnectionPoolEntry) -> None:
@@ -142,8 +154,7 @@ def read_transaction(engine: Engine) -> Iterator[Connection]:
     # SQLite's read transactions are consistent by default.
     one_moment = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     options = one_moment if engine.dialect.name == "postgresql" else {}
-    there = engine.connect().execution_options(**options)
-    with there as connection, connection.begin(), read_only_files.check_unchanged(connection):
+    with engine.connect().execution_options(**options) as connection, connection.begin():
         if connection.dialect.name == "postgresql":
             postgres.begin_to_read(connection)
         yield connection

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import time
 from functools import cache
@@ -16,7 +17,6 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, inspect
 
-from gpuctl_usage.store import read_only_files
 from gpuctl_usage.store.engines import (
     LOCK_TIMEOUT,
     DatabaseProblem,
@@ -45,7 +45,7 @@ def prepare(engine: Engine, name: str) -> None:
         with read_transaction(engine) as connection:
             current = _check(connection, name)
         if current != head():
-            if engine.dialect.name == "sqlite" and read_only_files.cannot_create_wal(Path(str(engine.url.database))):
+            if engine.dialect.name == "sqlite" and not os.access(str(engine.url.database), os.W_OK):
                 raise DatabaseProblem(
                     f"the usage database {name} has the tables of an older gpuctl version and is read-only; upgrade "
                     "the collector that writes it, or query a service (`--server`)"
