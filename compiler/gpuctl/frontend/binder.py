@@ -21,7 +21,7 @@ from gpuctl.frontend.full_width import report_full_width
 from gpuctl.frontend.model_errors import report_model_errors
 from gpuctl.frontend.partial_model import partial_model
 from gpuctl.frontend.platform_defaults import merge, with_defaults
-from gpuctl.frontend.spans import child, within
+from gpuctl.frontend.spans import child, value_at, within
 from gpuctl.frontend.sweep_jobs import job_data, with_job
 from gpuctl.frontend.templates import expand, without_references
 from gpuctl.frontend.unknown_keys import joined_text_hint
@@ -65,15 +65,8 @@ def kind_of(root: YamlNode) -> tuple[YamlNode | None, str | None]:
 
 def _is_manifest_of_ours(root: YamlNode) -> bool:
     """Return True if this is a manifest that gpuctl rendered: a directory may hold both manifests and documents."""
-    labels = _value(_value(root, "metadata"), "labels")
-    manager = _value(labels, "app.kubernetes.io/managed-by")
+    manager = value_at(root, ("metadata", "labels", "app.kubernetes.io/managed-by"))
     return manager is not None and manager.kind == SCALAR and manager.value == "gpuctl"
-
-
-def _value(node: YamlNode | None, name: str) -> YamlNode | None:
-    if node is None or node.kind != MAPPING:
-        return None
-    return next((value for key, value in node.value if key.value == name), None)
 
 
 def bind(

@@ -12,15 +12,7 @@ from typing import NamedTuple
 
 from gpuctl.frontend.binder import kind_of
 from gpuctl.frontend.diagnostics import Diagnostic
-from gpuctl.frontend.field_shapes import (
-    ListShape,
-    ModelShape,
-    PartialShape,
-    Shape,
-    UnionShape,
-    kind_shape,
-    value_shape,
-)
+from gpuctl.frontend.field_shapes import ModelShape, Shape, kind_shape, mapping_shape, value_shape
 from gpuctl.frontend.source import Source, lines_of
 from gpuctl.frontend.yaml_reader import read
 from gpuctl.frontend.yaml_tree import RawDocument, YamlNode
@@ -96,10 +88,7 @@ class _EditCollector:
             self.protected.update(range(self.first, self.first + len(lines_of(chunk.text))))
 
     def _visit(self, node: YamlNode, shape: Shape | None) -> None:
-        if isinstance(shape, UnionShape):
-            shape = getattr(shape, node.kind)
-        if isinstance(shape, PartialShape):
-            shape = kind_shape(shape.kind)
+        known = mapping_shape(shape)
         if node.kind == "scalar":
             chunk = self.document.chunk
             first, last = chunk.place(node.start)[0], chunk.place(node.end)[0]
@@ -107,9 +96,9 @@ class _EditCollector:
                 self.protected.update(range(first + self.first, last + self.first + 1))
         elif node.kind == "list":
             for item in node.value:
-                self._visit(item, shape.item if isinstance(shape, ListShape) else None)
-        elif isinstance(shape, ModelShape):
-            self._visit_known(node, shape)
+                self._visit(item, value_shape(shape, 0))
+        elif isinstance(known, ModelShape):
+            self._visit_known(node, known)
         else:
             for key, value in node.value:
                 self._visit(key, None)
