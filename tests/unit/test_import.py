@@ -169,6 +169,13 @@ def test_torchrun_behind_python_loses_the_options_that_gpuctl_sets(imported: Imp
     assert f"command: [{', '.join(program.split())}, a.py]" in found.out
 
 
+@pytest.mark.parametrize("takes_first", ["head -n1", "awk 'NR == 1 {print $1}'", "sed -n 1p"])
+def test_the_first_host_is_the_address_of_the_first_node(imported: Import, takes_first: str) -> None:
+    program = f"A=$(scontrol show hostnames | {takes_first})\npython a.py --host $A"
+    found = imported(_script(program), *IMAGE, "--nodes=2")
+    assert 'command: [python, a.py, --host, "$(MASTER_ADDR)"]' in found.out
+
+
 def test_a_dropped_line_fails_unless_it_is_accepted(imported: Import) -> None:
     found = imported(SCRIPT + "module load x\n", *IMAGE)
     assert found.code == 1

@@ -16,6 +16,8 @@ from gpuctl.language.settings import Settings
 
 COMMAND = "environment.command"
 """The path of the field that scripts of other tools become."""
+NEED_JOBSET = "Roles need JobSet: `training: {backend: jobset}` in the settings of the platform."
+"""The comment of documents with roles."""
 _WIDEST = 100
 """Maximum width of a list on one line."""
 _HEADS: dict[str, tuple[str, ...]] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuctl.frontend.yaml_tree import MAPPING, RawDocument
 from gpuctl.importing.converted_tree import ConvertedTree
-from gpuctl.importing.draft import COMMAND, Draft
+from gpuctl.importing.draft import COMMAND, NEED_JOBSET, Draft
 from gpuctl.importing.dstack_nodes import NOTES, VARIABLES, take_commands, take_resources
 from gpuctl.importing.import_values import Given
 from gpuctl.importing.line_ledger import LineLedger
@@ -105,7 +105,7 @@ def take_groups(raw: RawDocument, tree: ConvertedTree, task: TaskFields, shell: 
         draft.append("roles", role, tree.line(("groups",)))
     if tree.text(("stop_criteria",)) == "master-done" and groups[0].task.node_count == 1:
         tree.set(("stop_criteria",), "primary", [groups[0].name])
-    draft.head.append("Roles need JobSet: `training: {backend: jobset}` in the settings of the platform.")
+    draft.head.append(NEED_JOBSET)
     for group, role in zip(groups, roles, strict=True):
         group.tree.drop_rest(_NOTES)
         tree.ledger.extend(group.tree.ledger.renamed(_FIELDS))

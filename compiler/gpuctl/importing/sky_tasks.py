@@ -15,6 +15,7 @@ from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.manifest_metadata import take_labels
 from gpuctl.importing.node_script import convert_node_script, with_constants
 from gpuctl.importing.pod_fields import PodFields
+from gpuctl.importing.slurm.text_places import FIRST_LINE
 from gpuctl.importing.source_tree import Path, SourceTree, read_documents
 from gpuctl.importing.task_fields import AS_PROBES, TaskFields, is_no_gpu
 from gpuctl.language.array_block import MOST_RETRIES
@@ -22,10 +23,7 @@ from gpuctl.objects.quantities import whole_number
 
 TOOL = "SkyPilot"
 _IPS = r"[ \t]*echo[ \t]+(?:-e[ \t]+)?\"?\$\{?SKYPILOT_NODE_IPS\}?\"?[ \t]*\|[ \t]*"
-_TAKES_FIRST = (
-    r"(?:head[ \t]+-(?:n[ \t]*)?1|sed[ \t]+-n[ \t]+['\"]?1p['\"]?"
-    r"|awk[ \t]+'NR[ \t]*==[ \t]*1(?:[ \t]*\{[ \t]*print(?:[ \t]+\$[01])?[ \t]*\})?')[ \t]*"
-)
+_TAKES_FIRST = rf"{FIRST_LINE}[ \t]*"
 _HERE = r"<<<[ \t]*(?:\"\$\{?SKYPILOT_NODE_IPS\}?\"|\$\{?SKYPILOT_NODE_IPS\b\}?)[ \t]*"
 _FIRST = rf"(?:{_IPS}{_TAKES_FIRST}|[ \t]*{_TAKES_FIRST}{_HERE})"
 _HEAD = rf"\$\({_FIRST}\)|`{_FIRST}`"

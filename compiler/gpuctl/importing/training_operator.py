@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from gpuctl.frontend.command_advice import SHELLS
 from gpuctl.frontend.yaml_tree import RawDocument
 from gpuctl.importing.converted_tree import ConvertedTree
 from gpuctl.importing.draft import Draft
@@ -46,7 +47,6 @@ _NODE = "node"
 _TRAINERS = (_NODE, "trainer")
 """Names of the container with the program in these runtimes."""
 _RENAMED = {"RANK": "NODE_RANK", "WORLD_SIZE": "NNODES"}
-_SHELL = r"(?:\S*/)?(?:ba|da|z)?sh\Z"
 _IN_SHELL = r"'[^']*'|\$(?P<open>\{?)(?P<name>RANK|WORLD_SIZE)\b"
 _OF_OPERATOR = r"\$\{?(PET_(?:RDZV_\w+|MAX_RESTARTS|STANDALONE))\b"
 _NOTES = {
@@ -277,9 +277,13 @@ def _joined(notes: list[str]) -> str | None:
     return "; ".join(dict.fromkeys(notes)) or None
 
 
+def _is_shell(command: list[str]) -> bool:
+    return bool(command) and command[0].rpartition("/")[2] in SHELLS
+
+
 def _starts_torchrun(draft: Draft) -> bool:
     """Return True if a shell's text starts torchrun."""
-    is_shell = re.match(_SHELL, draft.get("environment.command")[0]) is not None
+    is_shell = _is_shell(draft.get("environment.command"))
     return is_shell and re.search(r"\b(?:torchrun|torch\.distributed)\b", draft.program_text()) is not None
 
 
@@ -287,7 +291,7 @@ def _rename(tree: ConvertedTree, pod: PodFields, processes: str | None) -> list[
     """Replace the operator's variables about pods, in words and in the text of a shell. Return what to note."""
     draft = tree.draft
     command = draft.get("environment.command") or []
-    is_shell = bool(command) and re.match(_SHELL, command[0]) is not None
+    is_shell = _is_shell(command)
     notes: list[str] = []
 
     def renamed(match: re.Match[str]) -> str:

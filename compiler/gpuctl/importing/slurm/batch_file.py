@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from gpuctl.frontend.command_advice import SHELLS
 from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.sbatch_options import SlurmOption, directive_words, read_options
 
@@ -15,7 +16,6 @@ _HETEROGENEOUS = rf"{DIRECTIVE}\s*(?i:hetjob|packjob)(?=\s|\Z)"
 _LOOKS_LIKE_DIRECTIVE = r"\s*#+(?:\s*SBATCH|(?i:SBATCH))\s*(?:-|(?:het|pack)job\b)"
 _IGNORED = "Slurm ignores it too: lines with options begin with `#SBATCH`"
 _OF_OTHER_TOOL = r"#(PBS|BSUB)(?=\s)"
-_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 
 
 class BatchFile(NamedTuple):
@@ -36,7 +36,7 @@ class BatchFile(NamedTuple):
     @property
     def is_shell(self) -> bool:
         """True if a shell runs the body."""
-        return self.interpreter[0] in _SHELLS
+        return self.interpreter[0] in SHELLS
 
 
 def read_batch_file(text: str, ledger: LineLedger) -> BatchFile:

@@ -9,10 +9,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gpuctl.frontend.code_tree import CodeTree
+from gpuctl.frontend.command_advice import SHELLS
 from gpuctl.importing.slurm.command_rules import SLURM_COMMANDS
 
 _LONGEST = 64 * 1024
-_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "source", "."})
+_SHELLS = SHELLS | {"source", "."}
 _SCRIPT = r"[\w@%+=:,./${}~-]*[\w}-]\.(?:sh|bash)\Z"
 _USE = r"\b(?P<name>SLURMD?_\w+)(?P<default>:?-)?"
 _COMMAND = rf"(?m)(?:^|[;&|(`]|\bthen\b|\bdo\b)[ \t]*({'|'.join([*SLURM_COMMANDS, 'srun'])})\b"

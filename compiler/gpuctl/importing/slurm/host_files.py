@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from gpuctl.frontend.command_checks import uses_deepspeed
+from gpuctl.frontend.command_checks import HOSTFILE_DIRECTORY, uses_deepspeed
 from gpuctl.importing.draft import COMMAND
 from gpuctl.importing.line_ledger import Outcome
 from gpuctl.importing.slurm.body_facts import BodyState
@@ -15,7 +15,7 @@ from gpuctl.importing.slurm.command_rules import assigned_names
 from gpuctl.importing.slurm.script_edits import ScriptEdits
 from gpuctl.importing.slurm.shell_values import word_value
 
-HOST_FILE = "/job/hostfile"
+HOST_FILE = f"{HOSTFILE_DIRECTORY}/hostfile"
 """The file with the hosts of a training on several nodes, which gpuctl mounts for DeepSpeed."""
 _TOOLS = """
 : awk cat cut echo false gawk grep head hostname perl paste printf read scontrol sed sort srun tee tr true uniq wc xargs

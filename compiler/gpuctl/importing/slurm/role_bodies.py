@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpuctl.importing.draft import COMMAND, Draft
+from gpuctl.importing.draft import COMMAND, NEED_JOBSET, Draft
 from gpuctl.importing.line_ledger import LineLedger, Outcome
 from gpuctl.importing.slurm.body_facts import BodyFacts, BodyState
 from gpuctl.importing.slurm.body_remarks import BodyRemarks
@@ -257,7 +257,7 @@ class RoleBodies:
             draft.set(COMMAND, drafts[0].get(COMMAND), self._lines(self.division.groups[0].steps[0].statement))
             return
         draft.remove("resources.nodes")
-        draft.head.append("Roles need JobSet: `training: {backend: jobset}` in the settings of the platform.")
+        draft.head.append(NEED_JOBSET)
         for place, (group, scratch) in enumerate(zip(self.division.groups, drafts, strict=True)):
             part = dict(parts[group.component].resources) if group.component is not None else {}
             role = self._role(place, group, scratch, part | _resources(group, self.facts.gpus), shared)

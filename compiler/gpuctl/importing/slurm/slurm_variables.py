@@ -11,7 +11,7 @@ from gpuctl.frontend.slurm_checks import ARRAY_VARIABLES, NODE_VARIABLES
 from gpuctl.importing.slurm.job_numbers import replace_job_numbers, replace_random_ports
 from gpuctl.importing.slurm.script_edits import VariableChange, substitute
 from gpuctl.importing.slurm.slurm_values import ArrayRange
-from gpuctl.importing.slurm.text_places import LineBreaks, parts_read_later, reference
+from gpuctl.importing.slurm.text_places import FIRST_LINE, LineBreaks, parts_read_later, reference
 from gpuctl.objects.quantities import whole_number
 
 _ONE_TASK = {
@@ -39,11 +39,10 @@ _ADVICE = {
 _PART_ADVICE = "the first host of a role is `GPUCTL_ROLE_ADDR`, with the name of the role"
 _OTHER_ADVICE = "write its value into the script"
 _SHOWN = r"\bscontrol[ \t]+show[ \t]+hostnames?\b[^\n()`|]*"
-_FIRST_LINE = r"(?:head[ \t]+-(?:n[ \t]*|-lines[= ])?1|sed[ \t]+-n[ \t]+['\"]?1p['\"]?|awk[ \t]+'NR==1')"
-_FIRST_HOST = rf"\$\([ \t]*{_SHOWN}\|[ \t]*{_FIRST_LINE}[ \t]*\)|`[ \t]*{_SHOWN}\|[ \t]*{_FIRST_LINE}[ \t]*`"
+_FIRST_HOST = rf"\$\([ \t]*{_SHOWN}\|[ \t]*{FIRST_LINE}[ \t]*\)|`[ \t]*{_SHOWN}\|[ \t]*{FIRST_LINE}[ \t]*`"
 _OF_PART = r"\$(?P<brace>\{)?SLURM_(?:JOB_)?NODELIST_HET_GROUP_(?P<part>\d)\b(?(brace)\})"
 _FIRST_OF_PART = (
-    rf"\$\([ \t]*scontrol[ \t]+show[ \t]+hostnames?[ \t]+\"?{_OF_PART}\"?[ \t]*\|[ \t]*{_FIRST_LINE}[ \t]*\)"
+    rf"\$\([ \t]*scontrol[ \t]+show[ \t]+hostnames?[ \t]+\"?{_OF_PART}\"?[ \t]*\|[ \t]*{FIRST_LINE}[ \t]*\)"
 )
 PART = "GPUCTL_PART_"
 """Start of a placeholder for the first host of a part of a heterogeneous job, before its role is known."""

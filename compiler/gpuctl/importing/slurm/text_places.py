@@ -13,6 +13,11 @@ QUOTED = r"'[^']*'"
 """Text between single quotation marks."""
 _USE = r"\$\{?[#!]?([A-Za-z_]\w*)"
 _WORD = r"[A-Za-z_]\w*"
+FIRST_LINE = (
+    r"(?:head[ \t]+-(?:n[ \t]*|-lines[= ])?1|sed[ \t]+-n[ \t]+['\"]?1p['\"]?"
+    r"|awk[ \t]+'NR[ \t]*==[ \t]*1(?:[ \t]*\{[ \t]*print(?:[ \t]+\$[01])?[ \t]*\})?')"
+)
+"""A command that prints the first line of its input."""
 _DOCUMENT = r"[ \t]*<<-?[ \t]*(?:[\"'](?P<quoted>[^\"'\n]+)[\"']|\\?(?P<bare>[\w.-]+))[ \t]*\n"
 _QUOTED_DOCUMENT = (
     r"(?m)<<-?[ \t]*(?:(?P<mark>[\"'])(?P<quoted>[^\"'\n]+)(?P=mark)|\\(?P<bare>[\w.-]+))[^\n]*\n"
