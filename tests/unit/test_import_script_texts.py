@@ -22,6 +22,7 @@ SCRIPTS = {
     "double quotes": 'printf "%s" "a  \n\n\n\n b"\nls\n',
     "quotes with even numbers on each line": "printf '%s' \"it's \n\n\n\n 'b\"\nls\n",
     "escaped blank": "printf '[%s]' a \\ \nls\n",
+    "escaped blank at the end": "ls\nprintf '[%s]' a \\ \n",
     "word on two lines": "  printf '[%s]' a\\\n  b\n  ls\n",
     "target of a redirection": "echo a > 'x  \n\n\n\n y'\nls\n",
     "other blanks": "printf '[%s]' a\u3000\nls\n",
@@ -42,6 +43,11 @@ def _dstack(script: str) -> Source:
     return Source("a.yaml", f"type: task\nname: a\nshell: bash\ncommands:\n  - |2\n{lines}")
 
 
+def _arena(script: str) -> Source:
+    head = "version: 0.1.0\nname: a\nframework: {name: pytorch}\nshell: bash\nworker: {replicas: 0}\n"
+    return Source("a.yaml", f"{head}run: |2\n{indent(script, '  ', lambda line: True)}")
+
+
 def _command(source: Source) -> list[str]:
     [draft] = find_importer(source, None).run(source, Given()).drafts
     command: list[str] = draft.get("environment.command")
@@ -53,7 +59,7 @@ def _printed(command: list[str], directory: Path) -> bytes:
     return subprocess.run(command, check=True, capture_output=True, cwd=directory).stdout
 
 
-@pytest.mark.parametrize("source_of", [_slurm, _sky, _dstack])
+@pytest.mark.parametrize("source_of", [_slurm, _sky, _dstack, _arena])
 @pytest.mark.parametrize("case", sorted(SCRIPTS))
 def test_blanks_of_texts_stay(case: str, source_of: Callable[[str], Source], tmp_path: Path) -> None:
     command = _command(source_of(SCRIPTS[case]))

@@ -331,7 +331,7 @@ class _ArenaJobFile:
         if text is None:
             return
         shell = tree.text(("shell",)) or "sh"
-        found = arena_program(text.strip(), shell, self.task.node_count, self.task.gpus, self.framework)
+        found = arena_program(text.strip("\n"), shell, self.task.node_count, self.task.gpus, self.framework)
         if found.port is not None:
             self.draft.set("job.master_port", found.port, tree.line(path))
         tree.set(path, "environment.command", found.words, found.note)
