@@ -30,7 +30,6 @@ class BodyFacts(NamedTuple):
 
     :param tasks: number of processes on each node.
     :param gpus: number of GPUs of each node.
-    :param inlined: functions whose step takes the place of each call.
     :param shares_gpus: True if the nodes of a role run several steps.
     :param gpus_per_task: number of GPUs of each process, which steps inherit; None if the job does not name it.
     :param first_line: the line of the file in which the script begins.
@@ -53,7 +52,6 @@ class BodyFacts(NamedTuple):
     undivided: str = ""
     gpus_per_task: int | None = None
     shares_gpus: bool = False
-    inlined: frozenset[str] = frozenset()
 
 
 class BodyState:

@@ -18,7 +18,6 @@ from gpuctl.importing.line_ledger import LineLedger
 from gpuctl.importing.slurm.allocation import Allocation
 from gpuctl.importing.slurm.batch_file import BatchFile, read_batch_file
 from gpuctl.importing.slurm.body_facts import BodyFacts
-from gpuctl.importing.slurm.called_functions import inline_steps
 from gpuctl.importing.slurm.called_scripts import CalledScripts
 from gpuctl.importing.slurm.command_rules import submits_text
 from gpuctl.importing.slurm.heterogeneous_jobs import (
@@ -142,12 +141,7 @@ def _body(
         replaced = replaced._replace(text=separate_steps(replaced.text))
     if nodes > 1:
         replaced = replaced._replace(text=with_our_host_file(replaced.text, replaced.hosts))
-    inlined: frozenset[str] = frozenset()
-    if nodes > 1:
-        text, inlined = inline_steps(replaced.text)
-        replaced = replaced._replace(text=text)
     body = BodyFacts(
-        inlined=inlined,
         nodes=nodes,
         tasks=allocation.tasks,
         gpus=allocation.gpus,

@@ -164,9 +164,6 @@ class ScriptBody:
         self.body.statement = statement
         if single is not None and [word.text for word in single.program] == ["wait"]:
             self.body.gpus_taken = 0
-        if statement.defined_name(self.text) in self.body.facts.inlined:
-            self._take_out(statement, COMMAND, "its step takes the place of each call")
-            return
         if self._lists_hosts(statement):
             self._take_out(statement, None, NO_HOSTS)
             return

@@ -124,8 +124,6 @@ class _Divider:
         return Division(groups, frozenset(self.small), frozenset(self.ends), pids, self._primary(groups), depends)
 
     def _take(self, index: int, statement: Statement) -> None:
-        if statement.defined_name(self.body.text) in self.body.facts.inlined:
-            return
         sruns = [command for command in statement.commands if command.name == "srun"]
         pid = re.match(_PID, self.body.text[statement.start : statement.end])
         if pid is not None:
