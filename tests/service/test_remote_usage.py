@@ -17,6 +17,7 @@ import pytest
 
 from control_plane import ControlPlane
 from gpuctl.objects.durations import HOUR
+from gpuctl.usecases.queries.read_context import ReadContext
 from gpuctl_usage.facts import WorkloadKey
 from gpuctl_usage.store.database import open_database
 from support.cluster_tools import Outcome, Place, inference, training
@@ -94,7 +95,7 @@ def world(place: Place, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest
 def test_usage_commands_print_the_same_as_with_the_database(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     _check_tables(world)
     with monkeypatch.context() as patch:
-        patch.setattr("time.time", lambda: float(END))
+        patch.setattr(ReadContext, "now", lambda _: float(END))
         _check_usage_of_a_job(world, patch)
     _check_access_rights(world)
     _check_freeing_idle_gpus(world)

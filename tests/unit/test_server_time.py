@@ -16,12 +16,15 @@ from gpuctl.objects.durations import HOUR
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
 from gpuctl.reading.jobs.job_objects import Identity, Job
+from gpuctl.reading.usage.gpu_time import LedgerLine
+from gpuctl.reading.usage.usage_records import UsageRange
 from gpuctl.reading.why.evidence import gather
 from gpuctl.usecases.policies.idle_policy import judge_idle_jobs
 from gpuctl.usecases.policies.idle_verdicts import IdleVerdict
 from gpuctl.usecases.policies.notebook_use import recorded_use
 from gpuctl.usecases.queries.read_context import ReadContext, context_of
 from gpuctl.usecases.service.service_client import ServiceClient
+from gpuctl.usecases.usage.job_usage import job_usage
 from gpuctl_server.job_metrics import metrics_over_time
 
 DOCUMENT = """\
@@ -139,3 +142,16 @@ def test_series_of_a_job_end_now() -> None:
     )
     metrics_over_time(service, item, ["gpuUtilization"], None, None)
     assert asked == [(int(SERVER - HOUR), int(SERVER))]
+
+
+def test_usage_of_a_job_is_that_of_the_last_day() -> None:
+    asked: list[UsageRange] = []
+
+    def ledger(level: str, found: UsageRange, step: str, **_: str) -> list[LedgerLine]:
+        asked.append(found)
+        return []
+
+    backend: Any = SimpleNamespace(ledger=ledger)
+    reader = context_of(cast(Session, Server([])), RESULT.settings)
+    assert job_usage(backend, "1", "nlp", reader.now()) is None
+    assert asked[0].end == pytest.approx(SERVER, abs=600)

@@ -35,16 +35,16 @@ class ReadContext(NamedTuple):
     keys: Records
     service: ServiceClient | None = None
 
-    def age(self, timestamp: str | None) -> str:
-        """Return the time since a timestamp of an object: ``45s``, ``12m``, ``3h``; "" without a timestamp.
-
-        It is computed by the clock of the API server, which set the timestamp, or of the service; by the local clock if
-        theirs is unknown.
+    def now(self) -> float:
+        """Return the time by the clock of the API server, which sets the times of objects, or of the service; the local
+        time if theirs is unknown. Seconds since 1970.
         """
-        if not timestamp:
-            return ""
         ahead = self.scope.session.known_clock_ahead if self.service is None else self.service.known_clock_ahead
-        return timestamps.age(timestamp, time.time() + ahead)
+        return time.time() + ahead
+
+    def age(self, timestamp: str | None) -> str:
+        """Return the time since a timestamp of an object: ``45s``, ``12m``, ``3h``; "" without a timestamp."""
+        return timestamps.age(timestamp, self.now()) if timestamp else ""
 
 
 def service_context(service: ServiceClient, settings: Settings, namespace: str | None = None) -> ReadContext:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.objects.durations import HOUR
 from gpuctl.reading.usage.gpu_time import sum_gpu_times
@@ -15,13 +13,13 @@ from gpuctl.usecases.usage.usage_views import timeline
 HOURS = 24
 
 
-def job_usage(backend: UsageBackend, uid: str, namespace: str) -> UsageView | None:
+def job_usage(backend: UsageBackend, uid: str, namespace: str, now: float) -> UsageView | None:
     """Return a job's last :data:`HOURS` hours; None without data, or if the user may not see them.
 
     :param uid: uid of the workload.
+    :param now: the time of the API server, by which usage is recorded; seconds since 1970.
     :raises ClusterError: the query failed.
     """
-    now = time.time()
     asked = UsageRange(now // HOUR * HOUR - (HOURS - 1) * HOUR, now, namespace=namespace)
     try:
         rows = list(backend.ledger("workload", asked, "hour", value=uid))

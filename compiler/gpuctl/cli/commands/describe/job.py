@@ -77,7 +77,7 @@ def _usage(read_context: ReadContext, found: FoundJob) -> UsageView | None:
         with configured_backend(read_context) as backend:
             if backend is None or not found.uid:
                 return None
-            return job_usage(backend, found.uid, found.job.namespace)
+            return job_usage(backend, found.uid, found.job.namespace, read_context.now())
     except (ClusterError, click.ClickException) as error:
         read_context.scope.note(f"its GPU usage is unknown: {error.message}")
         return None
