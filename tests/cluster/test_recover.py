@@ -661,7 +661,7 @@ def test_commands_for_a_missing_job_name_the_recovery(place: Place, session: Ses
     place.apply(training("a", resources=SMALL))
     job_id = place.gpuctl("get", "jobs", "--jobs", "--no-headers").out.split()[0]
     leave_killed_apply(place, session, "a")
-    place.until(lambda: not place.pods("a"), "the end of the pods")
+    place.until(lambda: not place.kubectl("get", "pods", "-o", "name"), "the end of the pods")
     hint = f"  = an interrupted apply had deleted it: `gpuctl recover -n {place.namespace}` creates it again\n"
     for arguments in (
         ("why", "a"),
@@ -685,7 +685,7 @@ def test_commands_for_a_missing_job_name_the_recovery(place: Place, session: Ses
 def test_delete_ends_the_recovery_of_a_missing_job(place: Place, session: Session, name: str) -> None:
     place.apply(training("a", resources=SMALL))
     leave_killed_apply(place, session, "a")
-    place.until(lambda: not place.pods("a"), "the end of the pods")
+    place.until(lambda: not place.kubectl("get", "pods", "-o", "name"), "the end of the pods")
     for missing in ("compute/a", "pod/a"):
         assert "there is no job or pod a " in place.gpuctl("delete", "job", missing, "--yes", code=1).err
     assert "it is not restored" in place.gpuctl("delete", "job", name, "--yes").out
