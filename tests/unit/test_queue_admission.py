@@ -239,7 +239,7 @@ def test_stopped_missing_or_closed_queue_never_admits(policy: str) -> None:
     assert (found.verdict, found.certain) == ("never", True)
     assert found.reason.endswith(f"is stopped (stopPolicy {policy}): it admits nothing")
     absent = judged(stopped, job("one", "nowhere", 1))["one"]
-    assert absent.reason == "Kueue's queue nowhere does not exist in team: nothing starts it"
+    assert absent.reason == "Kueue's queue nowhere does not exist in team: the namespace has team"
     closed = snapshot(world(queue("team", 4, namespaceSelector={"matchLabels": {"a": "b"}})))
     assert judged(closed, job("one", "team", 1))["one"].reason.endswith(
         "accepts no jobs from namespace team (namespaceSelector)"

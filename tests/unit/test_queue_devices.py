@@ -171,7 +171,7 @@ def test_slices_of_device_plugins_are_plain_resources() -> None:
     have = replace(have, nodes=[{**node, "allocatable": {**node["allocatable"], slices: "2"}} for node in have.nodes])
     found = answer(have, new)
     assert (found.verdict, found.certain) == ("never", True)
-    assert f"has no quota for {slices}, which it asks for" in found.reason
+    assert f"has no quota for {slices}, which the job asks for" in found.reason
     group["coveredResources"].append(slices)
     group["flavors"][0]["resources"].append({"name": slices, "nominalQuota": 2})
     covered = snapshot(world((obj, local)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -162,7 +163,7 @@ def test_flavors_without_the_topology_never_admit_the_job(said: str, cause: str)
     ("sets", "flavors", "words"),
     [
         ((3, 3), {"a": 4, "b": 4}, "no flavor has all that it asks for"),
-        ((1, 3), {"a": 2, "b": 2}, f"its pod set set-1 asks for 3 {GPU}, and 2 is the most"),
+        ((1, 3), {"a": 2, "b": 2}, f"its pod set set-1 asks for 3 {GPU}, and 2 is the most of one flavor"),
         ((3, 3, 3), {"a": 4, "b": 4}, f"it asks for 9 {GPU} in all, and 8 is the most"),
         ((6,), {"a": 4, "b": 4}, f"it asks for 6 {GPU} in all, and 4 is the most"),
     ],
@@ -172,6 +173,14 @@ def test_never_admitted_message_names_the_limiting_request(
 ) -> None:
     job, state = job_and_state(*sets, **flavors)
     assert never_admitted_message(QueuePath("team", "gpus", ""), job, state.rules["gpus"], state).endswith(words)
+
+
+def test_never_admitted_message_of_a_job_that_is_not_created_yet() -> None:
+    """Kueue names its pod sets when it is."""
+    job, state = job_and_state(1, 3, a=2, b=2)
+    job = replace(job, pod_sets=tuple(pods._replace(name="") for pods in job.pod_sets))
+    message = never_admitted_message(QueuePath("team", "gpus", ""), job, state.rules["gpus"], state)
+    assert message.endswith(f": one of its pod sets asks for 3 {GPU}, and 2 is the most of one flavor")
 
 
 _ROLE = {"template": {"spec": {"template": {"metadata": {}, "spec": {"containers": []}}}}}

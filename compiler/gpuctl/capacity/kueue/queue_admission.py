@@ -25,7 +25,12 @@ from gpuctl.capacity.kueue.kueue_requests import (
     waiting_requests,
 )
 from gpuctl.capacity.kueue.queue_checks import DIFFERS_BY_RELEASE, QueueChecks
-from gpuctl.capacity.kueue.queue_messages import QueuePath, never_admitted_message
+from gpuctl.capacity.kueue.queue_messages import (
+    QueuePath,
+    missing_cluster_queue,
+    missing_queue,
+    never_admitted_message,
+)
 from gpuctl.capacity.kueue.queue_state import (
     NOT_CREATED,
     ClusterQueueRules,
@@ -244,24 +249,17 @@ class _Builder:
             return QueuedJobStatus(QueuePath(""), unknown_reason=suspends)
         local = self._checks.local.get((namespace, name))
         if local is None:
-            what = (
-                say("is how gpuctl holds a job back")
+            there = (queue for space, queue in self._checks.local if space == namespace)
+            refusal = (
+                say("Kueue's queue {queue} is how gpuctl holds a job back: nothing starts it", queue=name)
                 if name.endswith(_HELD)
-                else say("does not exist in {namespace}", namespace=namespace)
+                else missing_queue(name, namespace, there)
             )
-            return QueuedJobStatus(
-                QueuePath(name),
-                refusal=say("Kueue's queue {queue} {what}: nothing starts it", queue=name, what=what),
-            )
+            return QueuedJobStatus(QueuePath(name), refusal=refusal)
         queue = self._checks.queues.get(local["clusterQueue"])
         path = QueuePath(name, local["clusterQueue"], cohort_of(queue) if queue is not None else "")
         if queue is None:
-            message = say(
-                "Kueue's queue {queue} refers to the ClusterQueue {cluster_queue}, which does not exist",
-                queue=name,
-                cluster_queue=path.cluster_queue,
-            )
-            return QueuedJobStatus(path, refusal=message)
+            return QueuedJobStatus(path, refusal=missing_cluster_queue(path))
         return self._status_in(path, number, obj, local, queue)
 
     def _status_in(self, path: QueuePath, number: int, obj: Object, local: Object, queue: Object) -> QueuedJobStatus:
@@ -269,7 +267,7 @@ class _Builder:
         demand = self._demands[number]
         refusal, unsure = self._checks.queue_refusal(local, queue, demand.namespace)
         if refusal:
-            return QueuedJobStatus(path, refusal=say("{queue} {refusal}", queue=path, refusal=refusal))
+            return QueuedJobStatus(path, refusal=refusal)
         rules = self._state.rules[path.cluster_queue]
         if not rules.is_active:
             return QueuedJobStatus(

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from gpuctl.capacity.admission.limit_ranges import is_rejected_by_kueue
 from gpuctl.capacity.devices.device_requests import with_planned_templates
+from gpuctl.capacity.kueue.cohorts import cohort_of
 from gpuctl.capacity.kueue.job_queues import KUEUE_COUNTS
 from gpuctl.capacity.kueue.kueue_configuration import PREFERENCE, TOPOLOGY, KueueConfiguration
 from gpuctl.capacity.kueue.kueue_devices import CountedDevices, KueueDevices
 from gpuctl.capacity.kueue.kueue_requests import NamespaceDefaults, kueue_units, total_requests
 from gpuctl.capacity.kueue.namespace_labels import NamespaceLabels
-from gpuctl.capacity.kueue.queue_messages import queue_refusal
+from gpuctl.capacity.kueue.queue_messages import QueuePath, queue_refusal, stopped_queue
 from gpuctl.capacity.kueue.queue_state import ClusterQueueRules, PodSet, pod_set
 from gpuctl.capacity.pods.demand import Demand
 from gpuctl.capacity.scheduler.scheduler_model import Units
@@ -51,10 +52,10 @@ class QueueChecks:
     def queue_refusal(self, local: Object, queue: Object, namespace: str) -> tuple[str, str]:
         """Return why the queues take no job of a namespace, and why that is unknown."""
         labels, selector = self._spaces.of(namespace), queue["spec"].get("namespaceSelector")
+        path = QueuePath(local["name"], queue["name"], cohort_of(queue))
         if self._spaces.suffice_for(selector, namespace):
-            return queue_refusal(local, queue, labels, namespace), ""
-        anywhere = {**queue, "spec": {**queue["spec"], "namespaceSelector": {}}}
-        refusal = queue_refusal(local, anywhere, labels, namespace)
+            return queue_refusal(path, local, queue, labels, namespace), ""
+        refusal = stopped_queue(path, local, queue)
         unknown_reason = say(
             "its ClusterQueue selects namespaces, and the labels of {namespace} could not be read", namespace=namespace
         )

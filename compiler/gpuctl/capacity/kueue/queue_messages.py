@@ -10,10 +10,14 @@ from gpuctl.capacity.kueue.cohorts import ZERO, FlavorResource
 from gpuctl.capacity.kueue.queue_quota import QueueHeadroom, QuotaNode, lacking, queue_quota
 from gpuctl.capacity.kueue.queue_state import ClusterQueueRules, QueuedJob, QueueState
 from gpuctl.capacity.scheduler.scheduler_model import amount_of
+from gpuctl.language.display_text import visible
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.selectors import Labels, selector_matches
+
+NAMED = 3
+"""Maximum number of names in a list."""
 
 
 class QueuePath(NamedTuple):
@@ -30,17 +34,48 @@ class QueuePath(NamedTuple):
         return say("{queue} ({behind})", queue=title, behind=behind) if behind else title
 
 
-def queue_refusal(local: Object, queue: Object, labels: Labels, namespace: str) -> str:
-    """Return why a LocalQueue or its ClusterQueue takes no job of a namespace; "" if it does."""
-    for item in (local, queue["spec"]):
+def missing_queue(queue: str, namespace: str, there: Iterable[str]) -> Sentence:
+    """Return that a LocalQueue does not exist.
+
+    :param there: the LocalQueues of the namespace.
+    """
+    names = sorted(there)
+    known = {"queue": queue, "namespace": namespace}
+    if not names:
+        return say("Kueue's queue {queue} does not exist in {namespace}: the namespace has none", **known)
+    shown = f"{', '.join(names[:NAMED])}{' ...' if len(names) > NAMED else ''}"
+    return say("Kueue's queue {queue} does not exist in {namespace}: the namespace has {names}", names=shown, **known)
+
+
+def missing_cluster_queue(path: QueuePath) -> Sentence:
+    """Return that the ClusterQueue of a LocalQueue does not exist."""
+    return say(
+        "Kueue's queue {queue} refers to the ClusterQueue {cluster_queue}, which does not exist",
+        queue=path.queue,
+        cluster_queue=path.cluster_queue,
+    )
+
+
+def stopped_queue(path: QueuePath, local: Object, queue: Object | None) -> Sentence:
+    """Return that a LocalQueue or its ClusterQueue admits no job; "" if they do, as far as is known."""
+    for item, title in ((local, QueuePath(path.queue)), (queue["spec"] if queue is not None else {}, path)):
         if (item.get("stopPolicy") or "None") != "None":
-            return say("is stopped (stopPolicy {policy}): it admits nothing", policy=item["stopPolicy"])
-    if not queue.get("active", True):
-        message = queue.get("message") or say("its controller gives no reason")
-        return say("is not active: {message}", message=message)
-    if not selector_matches(queue["spec"].get("namespaceSelector"), labels):
-        return say("accepts no jobs from namespace {namespace} (namespaceSelector)", namespace=namespace)
-    return ""
+            policy = item["stopPolicy"]
+            return say("{queue} is stopped (stopPolicy {policy}): it admits nothing", queue=title, policy=policy)
+    if queue is not None and not queue.get("active", True):
+        message = visible(" ".join(queue.get("message", "").split())) or say("its controller gives no reason")
+        return say("{queue} is not active: {message}", queue=path, message=message)
+    return Sentence("")
+
+
+def queue_refusal(path: QueuePath, local: Object, queue: Object, labels: Labels, namespace: str) -> str:
+    """Return why a LocalQueue or its ClusterQueue takes no job of a namespace; "" if it does."""
+    stopped = stopped_queue(path, local, queue)
+    if stopped or selector_matches(queue["spec"].get("namespaceSelector"), labels):
+        return stopped
+    return say(
+        "{queue} accepts no jobs from namespace {namespace} (namespaceSelector)", queue=path, namespace=namespace
+    )
 
 
 def flavor_headroom(job: QueuedJob, rules: ClusterQueueRules, node: QuotaNode) -> list[QueueHeadroom]:
@@ -60,9 +95,9 @@ def flavor_headroom(job: QueuedJob, rules: ClusterQueueRules, node: QuotaNode) -
 def never_admitted_message(path: QueuePath, job: QueuedJob, rules: ClusterQueueRules, state: QueueState) -> str:
     """Return why a job is never admitted."""
     covered = {resource for group in rules.groups for resource in group.resources}
-    uncovered = [name for name in job.requests if name not in covered]
-    if uncovered:
-        return say("{queue} has no quota for {resources:and}, which it asks for", queue=path, resources=uncovered)
+    without_quota = [name for name in job.requests if name not in covered]
+    if without_quota:
+        return uncovered(path, without_quota)
     found = flavor_headroom(job, rules, state.unused_quota[job.queue])
     for pods in job.pod_sets:
         for resource, value in pods.requests.items():
@@ -74,29 +109,46 @@ def never_admitted_message(path: QueuePath, job: QueuedJob, rules: ClusterQueueR
             most = max(item.most or ZERO for item in own)
             if most < asked:
                 part = pods.name if asked < own[0].asked else None
-                return _never(path, part, resource, asked, most)
+                return never_fits(path, part, resource, asked, most)
     for resource, value in job.requests.items():
         most = sum((item.most or ZERO for item in found if item.slot.resource == resource), ZERO)
         if most < amount_of(resource, value):
-            return _never(path, None, resource, amount_of(resource, value), most)
+            return never_fits(path, None, resource, amount_of(resource, value), most)
     return say("it never fits into {queue}: no flavor has all that it asks for", queue=path)
 
 
-def _never(path: QueuePath, pod_set: str | None, resource: str, asked: Fraction, most: Fraction) -> str:
-    lent = say(", with what cohort {cohort} lends", cohort=path.cohort) if path.cohort else ""
-    in_all = say(" in all") if pod_set is None else ""
-    whose = say("it asks") if pod_set is None else say("its pod set {pods} asks", pods=pod_set)
-    asks, has = format_amount(resource, asked), format_amount(resource, most)
+def uncovered(path: QueuePath, resources: Sequence[str]) -> Sentence:
+    """Return that a queue has no quota for resources of a job."""
+    return say("{queue} has no quota for {what:and}, which the job asks for", queue=path, what=resources)
+
+
+def never_fits(path: QueuePath, pod_set: str | None, resource: str, asked: Fraction, most: Fraction) -> Sentence:
+    """Return that a job asks for more of a resource than its queue can ever give it.
+
+    :param pod_set: the pod set that asks for it, which gets it from one flavor; "" for one without a known name, None
+        for the whole job.
+    """
+    known = {
+        "queue": path,
+        "amount": format_amount(resource, asked),
+        "resource": resource,
+        "most": format_amount(resource, most),
+        "lent": _lent(path.cohort),
+    }
+    if pod_set is None:
+        return say(
+            "it never fits into {queue}: it asks for {amount} {resource} in all, and {most} is the most{lent}", **known
+        )
+    who = say("its pod set {pods} asks", pods=pod_set) if pod_set else say("one of its pod sets asks")
     return say(
-        "it never fits into {queue}: {who} for {amount} {resource}{all}, and {most} is the most{lent}",
-        queue=path,
-        who=whose,
-        amount=asks,
-        resource=resource,
-        all=in_all,
-        most=has,
-        lent=lent,
+        "it never fits into {queue}: {who} for {amount} {resource}, and {most} is the most of one flavor{lent}",
+        who=who,
+        **known,
     )
+
+
+def _lent(cohort: str) -> str:
+    return say(", with what cohort {cohort} lends", cohort=cohort) if cohort else ""
 
 
 class QueueWait(NamedTuple):
@@ -112,19 +164,9 @@ class QueueWait(NamedTuple):
 
 def queue_wait(path: QueuePath, found: Iterable[QueueHeadroom], ahead: int) -> QueueWait:
     """Return why a job is not admitted now: what it lacks in each flavor, and how many jobs come before it."""
-    rooms: dict[str, list[QueueHeadroom]] = {}
-    for room in lacking(found, lambda item: item.free):
-        rooms.setdefault(room.slot.resource, []).append(room)
-    # List devices such as GPUs first.
-    parts = [_lack(resource, rooms[resource]) for resource in sorted(rooms, key=lambda name: "/" not in name)]
-    lent = say(", with what cohort {cohort} lends", cohort=path.cohort) if path.cohort and parts else ""
-    lacks = (
-        say("{parts:and}{lent}", parts=parts, lent=lent)
-        if parts
-        else say("no single flavor has all that it asks for")
-        if not ahead
-        else ""
-    )
+    lacks = lacking_quota(path.cohort, found)
+    if not lacks and not ahead:
+        lacks = say("no single flavor has all that it asks for")
     first = say("{jobs:job} {jobs:is/are} ahead of it", jobs=ahead) if ahead else ""
     why = [part for part in (lacks, first) if part]
     return QueueWait(
@@ -132,16 +174,28 @@ def queue_wait(path: QueuePath, found: Iterable[QueueHeadroom], ahead: int) -> Q
     )
 
 
-def _lack(resource: str, rooms: Sequence[QueueHeadroom]) -> str:
+def lacking_quota(cohort: str, found: Iterable[QueueHeadroom]) -> Sentence:
+    """Return what a job lacks in each flavor; "" if that is nothing."""
+    rooms: dict[str, list[QueueHeadroom]] = {}
+    for room in lacking(found, lambda item: item.free):
+        rooms.setdefault(room.slot.resource, []).append(room)
+    # List devices such as GPUs first.
+    parts = [_lack(resource, rooms[resource]) for resource in sorted(rooms, key=lambda name: "/" not in name)]
+    return say("{parts:and}{lent}", parts=parts, lent=_lent(cohort)) if parts else Sentence("")
+
+
+def _lack(resource: str, rooms: Sequence[QueueHeadroom]) -> Sentence:
+    asked, largest = format_amount(resource, rooms[0].asked), format_amount(resource, rooms[0].largest)
     return say(
-        "it asks for {asked} {resource}, {parts}",
-        asked=format_amount(resource, rooms[0].asked),
+        "it asks for {asked} {resource}{at_once}, {parts}",
+        asked=asked,
         resource=resource,
-        parts=flavor_rooms(resource, rooms),
+        at_once="" if largest == asked else say(" ({amount} of one flavor)", amount=largest),
+        parts=_flavor_rooms(resource, rooms),
     )
 
 
-def flavor_rooms(resource: str, rooms: Iterable[QueueHeadroom]) -> list[Sentence]:
+def _flavor_rooms(resource: str, rooms: Iterable[QueueHeadroom]) -> list[Sentence]:
     """Return how much of a resource each flavor has free."""
     parts = []
     for room in rooms:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from gpuctl.capacity.kueue.cohorts import ZERO
-from gpuctl.capacity.kueue.queue_messages import QueuePath, flavor_rooms
+from gpuctl.capacity.kueue.queue_messages import NAMED, QueuePath, lacking_quota
 from gpuctl.capacity.kueue.queue_quota import QueueHeadroom
 from gpuctl.hints import kubectl_line
 from gpuctl.language.sentences import Sentence, Template, say
@@ -30,12 +30,7 @@ from gpuctl.reading.queues.queue_position import (
 from gpuctl.reading.why.event_proofs import condition_proof, event_proof, known_proofs, object_title
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, in_namespace
-from gpuctl.reading.why.queue_troubles import (
-    NAMED,
-    kueue_message,
-    missing_queue,
-    queue_trouble,
-)
+from gpuctl.reading.why.queue_troubles import kueue_message, missing_queue_trouble, queue_trouble
 from gpuctl.reading.why.stopped_jobs import command
 
 _PREEMPTOR = re.compile(r"to accommodate a workload \(UID: (?P<uid>[0-9a-f-]+)")
@@ -86,7 +81,7 @@ def _without_workload(evidence: Evidence, lists: KueueLists, workload: Object, q
         fix = say("ask the administrators, who may read Kueue's workloads, what it waits for")
         message = say("waits in {queue}", queue=QueuePath(queue))
         return Finding("queued", message, {"queue": queue}, fix, proof)
-    missing = missing_queue(lists, namespace, queue)
+    missing = missing_queue_trouble(lists, namespace, queue)
     if missing is not None:
         return Finding("queue-unusable", missing.message, {"queue": queue}, missing.fix, proof)
     message = say("waits in Kueue's queue {queue}: Kueue has not processed it yet", queue=queue)
@@ -137,14 +132,8 @@ def _why(admission: Object, place: QueuePosition) -> Iterator[Sentence]:
             gates=gates,
         )
         return
-    rooms = place.short
-    if rooms:
-        resources = dict.fromkeys(room.slot.resource for room in rooms)
-        # GPUs first: users ask about them most.
-        lacks = [_lacks(place, name) for name in sorted(resources, key=lambda name: "/" not in name)]
-        yield say("{lacks:and}", lacks=lacks)
-    else:
-        yield Sentence(kueue_message(admission, "QuotaReserved")) or say("Kueue has not processed it yet")
+    lacks = lacking_quota(place.cohort, place.rooms)
+    yield lacks or Sentence(kueue_message(admission, "QuotaReserved")) or say("Kueue has not processed it yet")
     if place.ahead:
         claims = unique_names(in_namespace(claim.name, claim.namespace) for claim in place.ahead)
         more = " ..." if len(claims) > NAMED else ""
@@ -162,19 +151,6 @@ def _why(admission: Object, place: QueuePosition) -> Iterator[Sentence]:
             "Kueue keeps it out of the queue for a backoff time{until}",
             until=say(", until {time}", time=until) if until else "",
         )
-
-
-def _lacks(place: QueuePosition, resource: str) -> Sentence:
-    rooms = [room for room in place.short if room.slot.resource == resource]
-    asked, largest = format_amount(resource, rooms[0].asked), format_amount(resource, rooms[0].largest)
-    return say(
-        "it asks for {asked} {resource}{at_once}, {parts}{lent}",
-        asked=asked,
-        resource=resource,
-        at_once="" if largest == asked else say(" ({amount} of one flavor)", amount=largest),
-        parts=flavor_rooms(resource, rooms),
-        lent=say(", with what cohort {cohort} lends", cohort=place.cohort) if place.cohort else "",
-    )
 
 
 _PREEMPTED = {

@@ -6,8 +6,14 @@ import re
 from typing import NamedTuple
 
 from gpuctl.capacity.kueue.cohorts import ZERO
-from gpuctl.capacity.kueue.queue_messages import QueuePath
-from gpuctl.capacity.snapshot.kueue_entries import REFUSED_CLAIM, RETRIED
+from gpuctl.capacity.kueue.queue_messages import (
+    missing_cluster_queue,
+    missing_queue,
+    never_fits,
+    stopped_queue,
+    uncovered,
+)
+from gpuctl.capacity.snapshot.kueue_entries import REFUSED_CLAIM, RETRIED, cluster_queue_entry
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.array_jobs import is_array
@@ -18,13 +24,12 @@ from gpuctl.reading.jobs.status import one_line
 from gpuctl.reading.queues.queue_position import (
     KueueLists,
     QueuePosition,
+    is_stopped,
 )
 from gpuctl.reading.why.event_proofs import condition_proof, object_title
 from gpuctl.reading.why.finding import Proof
 from gpuctl.reading.why.pod_refusals import field
 
-NAMED = 3
-"""Maximum number of names in a list."""
 # Kueue's messages about queues that admit nothing, used if the queues may not be read:
 # pkg/controller/core/workload_controller.go, pkg/scheduler/scheduler.go and flavorassigner.go.
 _UNUSABLE = re.compile(
@@ -48,7 +53,7 @@ def queue_trouble(admission: Object, place: QueuePosition, lists: KueueLists, wo
     """Return the first reason why the queue of a job cannot admit it; None if it only has to wait."""
     namespace = admission["metadata"]["namespace"]
     for found in (
-        missing_queue(lists, namespace, place.queue),
+        missing_queue_trouble(lists, namespace, place.queue),
         _stopped(lists, namespace, place),
         _refused_claim(admission, place),
         _not_covered(place),
@@ -60,24 +65,19 @@ def queue_trouble(admission: Object, place: QueuePosition, lists: KueueLists, wo
     return None
 
 
-def missing_queue(lists: KueueLists, namespace: str, queue: str) -> QueueTrouble | None:
+def missing_queue_trouble(lists: KueueLists, namespace: str, queue: str) -> QueueTrouble | None:
     """Return the trouble of a LocalQueue that does not exist; None if it does, or if that is unknown."""
     if lists.local_queues is None:
         return None
-    here = sorted(item["metadata"]["name"] for item in lists.local_queues if item["metadata"]["namespace"] == namespace)
+    here = [item["metadata"]["name"] for item in lists.local_queues if item["metadata"]["namespace"] == namespace]
     if queue in here:
         return None
-    known = {"queue": queue, "namespace": namespace}
-    fix = say("ask the administrators to create the LocalQueue {queue} in {namespace}", **known)
-    if not here:
-        message = say("Kueue's queue {queue} does not exist in {namespace}: the namespace has none", **known)
-        return QueueTrouble(message, fix)
-    names = f"{', '.join(here[:NAMED])}{' ...' if len(here) > NAMED else ''}"
-    message = say(
-        "Kueue's queue {queue} does not exist in {namespace}: the namespace has {names}", names=names, **known
+    fix = say(
+        "ask the administrators to create the LocalQueue {queue} in {namespace}", queue=queue, namespace=namespace
     )
-    fix = say("name one of these in `resources.queue`, or in `training.queue` of the platform; or {fix}", fix=fix)
-    return QueueTrouble(message, fix)
+    if here:
+        fix = say("name one of these in `resources.queue`, or in `training.queue` of the platform; or {fix}", fix=fix)
+    return QueueTrouble(missing_queue(queue, namespace, here), fix)
 
 
 def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> QueueTrouble | None:
@@ -86,34 +86,20 @@ def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> QueueTr
         (item for item in lists.local_queues or [] if (item["metadata"]["namespace"], item["metadata"]["name"]) ==
          (namespace, place.queue)), None,
     )  # fmt: skip
-    policy = ((local or {}).get("spec") or {}).get("stopPolicy") or "None"
     fix = say("ask the administrators why, and when it will be resumed")
-    if local is not None and policy != "None":
-        return QueueTrouble(
-            say("{queue} is stopped (stopPolicy {policy}): it admits nothing",
-                queue=QueuePath(place.queue), policy=policy), fix,
-            Proof("spec", object_title(local), f"stopPolicy: {policy}"),
-        )  # fmt: skip
+    if local is not None and is_stopped(local):
+        proof = Proof("spec", object_title(local), f"stopPolicy: {local['spec']['stopPolicy']}")
+        return QueueTrouble(stopped_queue(place.path, local["spec"], None), fix, proof)
     if place.cluster_queue is None or lists.cluster_queues is None:
         return None
     found = next((item for item in lists.cluster_queues if item["metadata"]["name"] == place.cluster_queue), None)
     if found is None:
-        message = say(
-            "Kueue's queue {queue} refers to the ClusterQueue {cluster_queue}, which does not exist",
-            queue=place.queue,
-            cluster_queue=place.cluster_queue,
-        )
-        return QueueTrouble(message, say("ask the administrators to create it, or to let the queue lead to another"))
-    policy = (found.get("spec") or {}).get("stopPolicy") or "None"
-    if policy != "None":
-        message = say("{queue} is stopped (stopPolicy {policy}): it admits nothing", queue=place.path, policy=policy)
-        return QueueTrouble(message, fix, condition_proof(found, "Active"))
-    active = find_condition(found, "Active")
-    if active.get("status") == "False":
-        message = say("{queue} is not active: {text}", queue=place.path, text=one_line(active.get("message")))
+        fix = say("ask the administrators to create it, or to let the queue lead to another")
+        return QueueTrouble(missing_cluster_queue(place.path), fix)
+    if not is_stopped(found):
         fix = say("ask the administrators to repair the ClusterQueue")
-        return QueueTrouble(message, fix, condition_proof(found, "Active"))
-    return None
+    stopped = stopped_queue(place.path, {}, cluster_queue_entry(found))
+    return QueueTrouble(stopped, fix, condition_proof(found, "Active")) if stopped else None
 
 
 def _refused_claim(admission: Object, place: QueuePosition) -> QueueTrouble | None:
@@ -151,15 +137,13 @@ def _refused_claim(admission: Object, place: QueuePosition) -> QueueTrouble | No
 def _not_covered(place: QueuePosition) -> QueueTrouble | None:
     if not place.uncovered:
         return None
-    what = list(place.uncovered)
-    message = say("{queue} has no quota for {what:and}, which the job asks for", queue=place.path, what=what)
     fix = say(
         "ask the administrators to add {what:and} to a flavor of ClusterQueue {cluster_queue}, or use a pool with "
         "another queue",
-        what=what,
+        what=place.uncovered,
         cluster_queue=place.cluster_queue,
     )
-    return QueueTrouble(message, fix)
+    return QueueTrouble(uncovered(place.path, place.uncovered), fix)
 
 
 def _too_large(place: QueuePosition, workload: Object) -> QueueTrouble | None:
@@ -170,22 +154,13 @@ def _too_large(place: QueuePosition, workload: Object) -> QueueTrouble | None:
     rooms = [room for room in rooms if room.slot.resource == resource]
     amounts, room = [item.most for item in rooms if item.most is not None], rooms[0]
     is_too_large = max(amounts) < room.largest
-    has = format_amount(resource, max(amounts) if is_too_large else sum(amounts, ZERO))
-    known = {"resource": resource, "has": has, "field": field(resource)}
-    known["lent"] = say(", with what cohort {cohort} lends", cohort=place.cohort) if place.cohort else ""
+    most = max(amounts) if is_too_large else sum(amounts, ZERO)
+    known = {"has": format_amount(resource, most), "field": field(resource)}
     if is_too_large and room.largest < room.asked:
-        never = say(
-            "one of its pod sets asks for {amount} {resource}, and {has} is the most of one flavor{lent}",
-            amount=format_amount(resource, room.largest),
-            **known,
-        )
+        message = never_fits(place.path, "", resource, room.largest, most)
         fix = say("ask for less: {has} is the most for one pod set", **known)
     else:
-        never = say(
-            "it asks for {amount} {resource} in all, and {has} is the most{lent}",
-            amount=format_amount(resource, room.asked),
-            **known,
-        )
+        message = never_fits(place.path, None, resource, room.asked, most)
         if is_array(workload):
             fix = say(
                 "ask for less in `{field}` or `array.parallelism`: {has} is the most for all runs at a time", **known
@@ -199,7 +174,6 @@ def _too_large(place: QueuePosition, workload: Object) -> QueueTrouble | None:
             fix = say(
                 "ask for less in `{field}` or `resources.nodes`: {has} is the most for all nodes together", **known
             )
-    message = say("it never fits into {queue}: {never}", queue=place.path, never=never)
     return QueueTrouble(message, say("{fix}; or ask the administrators to raise the quota", fix=fix))
 
 
