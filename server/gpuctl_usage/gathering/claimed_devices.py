@@ -12,8 +12,9 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from gpuctl.capacity.snapshot.device_entries import held_devices
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Object
@@ -188,12 +189,10 @@ def claimed_gpus(claim: Object, known: Mapping[Device, str] | None) -> list[str]
     return None if len((claim.get("status") or {}).get("reservedFor") or []) > 1 and ours else found
 
 
-def _gpu_results(claim: Object) -> list[Mapping[str, Any]]:
+def _gpu_results(claim: Object) -> list[Object]:
     """Return the devices of GPU drivers that are allocated to a claim."""
-    allocation = (claim.get("status") or {}).get("allocation") or {}
-    results = (allocation.get("devices") or {}).get("results") or []
-    return [item for item in results if _DRIVER.fullmatch(str(item.get("driver"))) and not item.get("adminAccess")]
+    return [item for item in held_devices(claim) if _DRIVER.fullmatch(str(item.get("driver")))]
 
 
-def _device(result: Mapping[str, Any]) -> Device:
+def _device(result: Object) -> Device:
     return Device(*(str(result.get(name)) for name in ("driver", "pool", "device")))

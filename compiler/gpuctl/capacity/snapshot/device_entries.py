@@ -99,15 +99,20 @@ def resource_claim_entry(obj: Object) -> Object:
     ``devices``: those that no other claim can get; ``shared``: those of which it has a share. Devices of admin access
     are in use by others.
     """
-    metadata, status = obj["metadata"], obj.get("status") or {}
-    results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
-    held = [item for item in results if not item.get("adminAccess")]
+    metadata, status, held = obj["metadata"], obj.get("status") or {}, held_devices(obj)
     rest = {
         "devices": [pick(item, *_DEVICE) for item in held if not item.get("shareID")],
         "shared": [pick(item, *_DEVICE) for item in held if item.get("shareID")],
         "pods": [item["name"] for item in status.get("reservedFor") or [] if item.get("resource") == "pods"],
     }
     return {"namespace": metadata["namespace"], "name": metadata["name"], **without_empty(rest)}
+
+
+def held_devices(claim: Object) -> list[Object]:
+    """Return the devices that are allocated to a ResourceClaim, without those of admin access."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or []
+    return [item for item in results if not item.get("adminAccess")]
 
 
 def resource_claim_template_entry(obj: Object) -> Object:

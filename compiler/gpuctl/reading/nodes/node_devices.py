@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.capacity.devices.device_requests import CLASS_PREFIX
 from gpuctl.capacity.devices.shared_counters import CounterSet, DeviceKey, SharedCounters
-from gpuctl.capacity.snapshot.device_entries import counters_of_sets
+from gpuctl.capacity.snapshot.device_entries import counters_of_sets, held_devices
 from gpuctl.capacity.snapshot.pod_requests import Amounts
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.dynamic_resources import serves_dra
@@ -119,7 +119,7 @@ def count_gpu_devices(
             if resource in resources and profile_of(resource) is None:
                 drivers[match[1]] = resource
     claims = list(claims)
-    allocated = {_key_of(result) for claim in claims for result in _allocated(claim)}
+    allocated = {_key_of(result) for claim in claims for result in held_devices(claim)}
     newest = newest_specs(slices)
     places = _places(newest, drivers, allocated, resources)
     offered, by_pod, for_requests = dict[str, Amounts](), dict[str, Amounts](), dict[str, Amounts]()
@@ -129,7 +129,7 @@ def count_gpu_devices(
     for claim in claims:
         holders = for_requests if _EXTENDED in annotations_of(claim) else by_pod
         users = [item["uid"] for item in (claim.get("status") or {}).get("reservedFor") or [] if _is_pod(item)]
-        for key in map(_key_of, _allocated(claim)):
+        for key in map(_key_of, held_devices(claim)):
             # Pods that share a claim, and claims that share a device (``shareID``): count it once.
             if users and key in places and key not in counted:
                 counted.add(key)
@@ -251,13 +251,6 @@ def device_texts(device: Mapping[str, Any]) -> dict[str, str | None]:
     """Return name without domain -> text of a device's attributes; None for an attribute that is not a text."""
     attributes = (device.get("attributes") or {}).items()
     return {name.rpartition("/")[2]: value.get("string") for name, value in attributes}
-
-
-def _allocated(claim: Object) -> Iterator[Object]:
-    """Yield the devices that a claim holds, without those of admin access."""
-    allocation = (claim.get("status") or {}).get("allocation") or {}
-    results = (allocation.get("devices") or {}).get("results") or []
-    return (result for result in results if not result.get("adminAccess"))
 
 
 def _key_of(result: Object) -> DeviceKey:
