@@ -202,6 +202,32 @@ def test_device_that_claims_share_is_counted_once() -> None:
     assert found.by_pod == {"u": {"nvidia.com/gpu": 1}}
 
 
+def test_extended_resource_that_is_a_part_of_a_card() -> None:
+    """The scheduler may meet requests for one GPU with shares of a device, or with a partition of a card."""
+    spec = {"driver": "gpu.nvidia.com", "nodeName": "n", "pool": {"name": "n"}}
+    part = {"name": "part", "attributes": {"type": {"string": "mig"}, "profile": {"string": "1g.10gb"}}}
+    devices = [{"name": "gpu-0", "allowMultipleAllocations": True}, part]
+
+    def claim(uid: str, device: str, **share: str) -> Object:
+        results = [{"driver": "gpu.nvidia.com", "pool": "n", "device": device, **share}]
+        users = [{"resource": "pods", "name": uid, "uid": uid}]
+        annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+        status = {"allocation": {"devices": {"results": results}}, "reservedFor": users}
+        return {"metadata": {"annotations": annotations}, "status": status}
+
+    claims = [claim("u", "gpu-0", shareID="1"), claim("v", "gpu-0", shareID="2"), claim("w", "part")]
+    resources = GPUS.vendors.keys()
+    found = count_gpu_devices([], [{"spec": {**spec, "devices": devices}}], claims, frozenset(resources))
+    pods = [pod(uid, "n", container(1)) for uid in "uvw"]
+    for uid, one_pod in zip("uvw", pods, strict=True):
+        one_pod["metadata"]["uid"] = uid
+    assert found.gpus_of(pods, resources) == {"v": -1, "w": 0}
+    (row,) = read_nodes([node(gpus=0)], pods, KEYS, GPUS, found)
+    assert (row.gpu_total, row.gpu_used, row.gpu_free) == (2, 2, 0)
+    assert row.used is not None
+    assert (row.used["nvidia.com/gpu"], row.used["nvidia.com/mig-1g.10gb"]) == (1, 1)
+
+
 def test_slices_created_on_demand_count_in_place_of_their_card() -> None:
     """Cards 0 and 1 list a possible slice each; that of card 1 is allocated."""
     spec = {"driver": "gpu.nvidia.com", "nodeName": "a", "pool": {"name": "a", "generation": 1}}

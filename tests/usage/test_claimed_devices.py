@@ -151,7 +151,7 @@ NAMED = {
 
 def test_claims_of_a_pod() -> None:
     assert (pod(1, **EXTENDED).by_claim, pod(1, **EXTENDED).gpu_requests) == (True, (("nvidia.com/gpu", 4.0),))
-    assert pod(1, **EXTENDED).claims == ()
+    assert pod(1, **EXTENDED).claims == ("p-extended",)
     assert pod(2, **NAMED).claims == ("nic", "p2-gpu-x7")
     by_class = {"container": {"resources": {"limits": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": "4"}}}}
     assert pod(3, **{**EXTENDED, **by_class}).claims == ("p-extended",)
@@ -214,6 +214,7 @@ def devices_of(answers: Answers) -> ClaimedDevices:
 
 
 SLICES = {"items": [resource_slice(*({"name": device.name} for device in WHOLE))]}
+EXTENDED_CLAIM = "namespaces/a/resourceclaims/p-extended"
 ONE, OTHER = (f"namespaces/a/resourceclaims/{name}" for name in ("one", "other"))
 
 
@@ -225,6 +226,24 @@ def test_claims_are_read_in_the_version_that_is_served(version: str, slices: Obj
         found.offered()
     assert found.with_devices(pod(0, **claims_of("one"))).gpu_requests == ((DEVICES, 2.0),)
     assert found.uncertain_pods() == []
+
+
+@pytest.mark.parametrize(
+    ("found", "requests"),
+    [
+        (claim("gpu-0", "gpu-1", "gpu-2", "gpu-3"), ((DEVICES, 4.0),)),
+        (claim("gpu-0", shareID="x"), ((UNSIZED_DEVICES, 1.0),)),
+        (claim("part"), ((SLICE, 1.0),)),
+        (403, (("nvidia.com/gpu", 4.0),)),
+    ],
+    ids=["cards", "share", "slice", "not readable"],
+)
+def test_extended_resource_counts_as_the_devices_of_its_claim(found: Object | int, requests: tuple[Any, ...]) -> None:
+    cards = [{"name": f"gpu-{number}"} for number in range(4)]
+    slices = {"items": [resource_slice(*cards, mig("part", "1g.10gb"))]}
+    devices = devices_of(Answers({"resourceslices": slices, EXTENDED_CLAIM: found}))
+    devices.offered()
+    assert devices.with_devices(pod(0, **EXTENDED)).gpu_requests == requests
 
 
 def test_device_of_a_node_that_has_just_joined(monkeypatch: pytest.MonkeyPatch) -> None:

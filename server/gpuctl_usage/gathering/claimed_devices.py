@@ -69,14 +69,16 @@ class ClaimedDevices:
         return dict(counts)
 
     def with_devices(self, facts: PodFacts) -> PodFacts:
-        """Return the pod with the GPUs of its claims added to its requests.
+        """Return the pod with the GPUs of its claims added to its requests. Those of a claim for extended resources
+        replace them: it may have got a part of a card.
 
         They are constant while the pod is on its node: a claim is released only before its pod is deleted.
         """
         known = self._pods.get(facts.uid)
         if known is None:
             known = self._count(facts) if facts.node else ()
-        return facts._replace(gpu_requests=(*facts.gpu_requests, *known), by_claim=facts.by_claim or bool(known))
+        asked = () if facts.by_claim and known else facts.gpu_requests
+        return facts._replace(gpu_requests=(*asked, *known), by_claim=facts.by_claim or bool(known))
 
     def uncertain_pods(self) -> list[PodFacts]:
         """Return the running pods with a claim that could not be read, or a device that no ResourceSlice listed."""

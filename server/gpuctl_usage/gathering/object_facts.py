@@ -44,8 +44,8 @@ class PodFacts(NamedTuple):
     :param finished: when its last container ended; None while one is running or before any has run.
     :param over: True if it holds no resources anymore.
     :param written: when the API server last wrote it.
-    :param claims: names of its ResourceClaims; ``by_claim``: True if its GPUs come from claims, so that its node does
-        not list them as extended resources.
+    :param claims: names of its ResourceClaims, also of the one that the scheduler creates for extended resources.
+    :param by_claim: True if its GPUs come from claims, so that its node does not list them as extended resources.
     """
 
     uid: str
@@ -152,7 +152,7 @@ class FactMaker:
     def _pod(self, pod: Object) -> PodFacts | None:
         spec, status, metadata = pod["spec"], pod.get("status") or {}, pod["metadata"]
         asked = self._weights.gpu_requests(pod_requests(spec, status))
-        claims = _claims(spec, {} if asked else status.get("extendedResourceClaimStatus") or {}, status)
+        claims = _claims(spec, status.get("extendedResourceClaimStatus") or {}, status)
         if not asked and not claims:
             return None
         over = has_ended(pod)

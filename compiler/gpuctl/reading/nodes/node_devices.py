@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from gpuctl.capacity.devices.device_requests import CLASS_PREFIX
 from gpuctl.capacity.devices.shared_counters import CounterSet, DeviceKey, SharedCounters
 from gpuctl.capacity.snapshot.device_entries import counters_of_sets, held_devices
-from gpuctl.capacity.snapshot.pod_requests import Amounts
+from gpuctl.capacity.snapshot.pod_requests import Amounts, pod_requests
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.dynamic_resources import serves_dra
 from gpuctl.kube.scope import Scope
@@ -20,6 +20,7 @@ from gpuctl.language.mig_profiles import is_profile, profile_of, resource_of
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import DEVICE_KINDS, RESOURCES, Object, annotations_of
 from gpuctl.objects.pod_specs import containers_of
+from gpuctl.objects.quantities import sum_by_key
 
 _DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([\w.-]+)[\"']")
 # GPU drivers, for clusters in which no DeviceClass names the extended resource.
@@ -34,7 +35,8 @@ class Devices:
 
     :param offered: node -> amounts that drivers offer.
     :param by_pod: uid of a pod -> amounts that its claims hold.
-    :param for_requests: as ``by_pod``, for claims that the scheduler created for extended resources.
+    :param for_requests: as ``by_pod``, for claims that the scheduler created for extended resources; empty for a pod
+        with a share of a device that is counted for another one.
     :param is_known: False if the devices may not be read.
     :param free_slices: node -> MIG profile -> slices that the driver can still create there, if it creates none of
         another profile.
@@ -47,16 +49,18 @@ class Devices:
     free_slices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def of_pod(self, pod: Object, resources: Container[str]) -> Amounts:
-        """Return what a pod's claims hold in addition to the GPUs that it requests as an extended resource.
+        """Return what a pod's claims hold in addition to the GPUs that it requests as an extended resource. Negative
+        for a request that was met by a part of a card, or by one that is counted for another pod.
 
         :param resources: the extended resources that are GPUs.
         """
         uid = str(pod["metadata"].get("uid") or "")
-        found = {**self.by_pod.get(uid, {})}
-        if uid in self.for_requests and not any(name in resources for name in _requested(pod)):
-            for resource, amount in self.for_requests[uid].items():
-                found[resource] = found.get(resource, Fraction(0)) + amount
-        return found
+        if uid not in self.for_requests:
+            return self.by_pod.get(uid, {})
+        requests = pod_requests(pod["spec"]).items()
+        asked = {name: -amount for name, amount in requests if name in resources}
+        found = sum_by_key((self.by_pod.get(uid, {}), self.for_requests[uid], asked))
+        return {name: amount for name, amount in found.items() if amount}
 
     def gpus_of(self, pods: Iterable[Object], resources: Container[str]) -> dict[str, int]:
         """Return uid of a pod -> number of GPUs by :meth:`of_pod`, for pods with any."""
@@ -99,7 +103,9 @@ def gpus_of_claims(scope: Scope, resources: Collection[str], pods: Collection[Ob
         for pod in pods
     ):
         return {}
-    return read_devices(scope, resources).gpus_of(pods, resources)
+    claimed = read_devices(scope, resources).gpus_of(pods, resources)
+    # What was requested is shown also of pods with a part of it.
+    return {uid: number for uid, number in claimed.items() if number > 0}
 
 
 def count_gpu_devices(
@@ -131,6 +137,8 @@ def count_gpu_devices(
         users = [item["uid"] for item in (claim.get("status") or {}).get("reservedFor") or [] if _is_pod(item)]
         for key in map(_key_of, held_devices(claim)):
             # Pods that share a claim, and claims that share a device (``shareID``): count it once.
+            if users and key[0] in drivers and holders is for_requests:
+                for_requests.setdefault(users[0], {})
             if users and key in places and key not in counted:
                 counted.add(key)
                 _add(holders, users[0], places[key][1])
