@@ -33,12 +33,12 @@ RESPONSE_TIMEOUT = 330.0
 """Maximum duration of a response, seconds: the service limits a change to 300."""
 MARGIN = 30.0
 """Seconds that a response may take beyond the time the service itself waits."""
-PATIENCE = 6.0
-"""Seconds for which a busy service (429) is retried."""
 OUTAGE_PATIENCE = 60.0
 """Seconds for which waits and followed logs retry a service that does not respond: it may be replaced."""
 _PAGE = 100
 _BUSY = 429
+_BUSY_PATIENCE = 6.0
+"""Seconds for which a busy service (429) is retried."""
 _AWAY = frozenset({502, 503, 504})
 """Statuses of a service that is shutting down, and of a proxy whose backend is missing."""
 
@@ -126,7 +126,7 @@ class ServiceClient:
         :raises ServiceRefusal: the service returns an error.
         :raises ConnectionFailed: the service does not respond.
         """
-        end, pause = time.monotonic() + PATIENCE, 0.25
+        end, pause = time.monotonic() + _BUSY_PATIENCE, 0.25
         while True:
             response = self._send(method, path, body, within, query)
             wait = max(jittered(pause), seconds_to_wait(response.headers) or 0.0)
