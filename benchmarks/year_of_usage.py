@@ -146,7 +146,7 @@ def labels(number: int) -> tuple[tuple[str, str], ...]:
 
 def fill(database: Database, address: str) -> dict[str, float]:
     """Fill the database; return the bytes of an hour, a day and a snapshot, including their groups."""
-    made, cluster = SampleSums(), database.cluster("uid", "prod")
+    made, cluster = SampleSums(), database.put_cluster("uid", "prod")
     begun = database.size()
     for day in range(BEGIN, END, DAY):
         first = active(day - DAY).stop if day > BEGIN else 0

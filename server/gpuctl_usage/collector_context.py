@@ -78,7 +78,7 @@ def open_context(
         database = open_database(settings.usage_database)
         collected = None if renames else cluster_of(database, uid)
         name = settings.usage_cluster or (collected and collected.name) or connection.context or "default"
-        cluster = database.cluster(uid, name)
+        cluster = database.put_cluster(uid, name)
         known_as = database.cluster_name(cluster)
     except DatabaseProblem as error:
         raise CannotCollect(str(error)) from None

@@ -128,7 +128,7 @@ def write_past(database: Path, uid: str, name: str, days: int, nodes: Sequence[G
     end = int(time.time()) // HOUR * HOUR
     start = end - days * DAY
     store = open_database(str(database))
-    cluster = store.cluster(uid, name)
+    cluster = store.put_cluster(uid, name)
     past = year(nodes, start, end)
     write_snapshots(store, cluster, past, max(start, end - DAY), end)
     last = end

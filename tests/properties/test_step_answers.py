@@ -39,7 +39,7 @@ WITH_GPUS = (Level.CLUSTER, Level.NODE, Level.MODEL)
 
 def filled(directory: str, world: World) -> Database:
     database = open_database(str(Path(directory) / "usage.db"))
-    cluster = database.cluster("uid", "lab")
+    cluster = database.put_cluster("uid", "lab")
     database.put_changes(cluster, START + HOURS * HOUR, holdings=world.holdings)
     hours = [rolled(world, START + number * HOUR, HOUR) for number in range(HOURS)]
     for hour in hours:

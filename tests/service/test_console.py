@@ -445,7 +445,7 @@ def test_pages_of_a_fresh_service_make_no_request_that_fails(
             visit.open("/overview")
             visit.see("no usage of this cluster has been collected yet", "#main section:last-of-type")
             database = open_database(str(path))
-            cluster = database.cluster(plane.get("namespace", "kube-system")["metadata"]["uid"], "demo")
+            cluster = database.put_cluster(plane.get("namespace", "kube-system")["metadata"]["uid"], "demo")
             walk(visit, ["/overview", "/usage", "/jobs"])
             visit.open("/overview")
             database.put_changes(cluster, time.time())

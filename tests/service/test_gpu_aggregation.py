@@ -85,8 +85,8 @@ def fill_database(database: Database, uid: str) -> None:
 
     :param uid: of the service's cluster. Another cluster was collected first, into the same database.
     """
-    other = database.cluster("uid-2", "prod-cluster")
-    cluster = database.cluster(uid, "cluster-1")
+    other = database.put_cluster("uid-2", "prod-cluster")
+    cluster = database.put_cluster(uid, "cluster-1")
     pods = [
         Holding("p1", "ml-training", "bert-0", BERT, "n1", 8.0, "A100", *_SAID_OF_BERT, float(FIRST - 10), 0.0, None),
         Holding("p2", "ml-inference", "s-0", SERVER, "n1", 2.0, "V100", *_SAID_OF_SERVER, float(FIRST), 1.0, None),
@@ -674,7 +674,7 @@ def test_new_rows_do_not_shift_a_cursor(plane: ControlPlane, tmp_path: Path) -> 
     """New rows before or after the cursor do not shift the others."""
     path = tmp_path / "usage.db"
     database = open_database(str(path))
-    cluster = database.cluster(uid_of(plane), "cluster-1")
+    cluster = database.put_cluster(uid_of(plane), "cluster-1")
 
     def put(number: int, *names: str) -> None:
         values = {Group(Level.NAMESPACE, value=name): sums(1, 50, 50, 50) for name in names}
@@ -810,11 +810,11 @@ def test_unusable_database_is_reported_until_it_is_replaced(plane: ControlPlane,
         assert text.startswith("no usage of the cluster of this service has been collected yet")
         # A collector of another cluster, then that of this one, begin to fill the database.
         database = open_database(str(path))
-        database.cluster("uid", "early")
+        database.put_cluster("uid", "early")
         text = refused(running, "cluster/hourly-stats", status=404, **ALL)
         assert text == "the database has no usage of the cluster of this service; `cluster` may be early"
         assert ask(running, "cluster/hourly-stats", cluster="early", **ALL) == []
-        database.cluster(uid_of(plane), "late")
+        database.put_cluster(uid_of(plane), "late")
         database.close()
         assert ask(running, "clusters") == ["late", "early"]
         assert refused(running, "snapshots/latest", status=404) == "there is no snapshot of the cluster late yet"

@@ -82,7 +82,7 @@ def world(place: Place, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest
     platform.write_text(PLATFORM)
     # The cluster that was collected first is not the service's own.
     with closing(open_database(str(database))) as both:
-        both.cluster("uid-1", "elsewhere")
+        both.put_cluster("uid-1", "elsewhere")
     small_world(START, idle).collected(database, START, END, uid).close()
     settings = {"usage_database": str(database), "platform": str(platform)}
     with serving(tmp_path, plane.kubeconfig(), USERS, **settings) as served:  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ GPUS = 8.0
 def write_year(file: Path, uid: str, name: str) -> None:
     """Write the days of the year, the hours of its last days, the intervals of its pods and some snapshots."""
     database = open_database(str(file))
-    cluster = database.cluster(uid, name)
+    cluster = database.put_cluster(uid, name)
     seen = 0
     for day in range(BEGIN, END, DAY):
         now = _active(day)

@@ -88,7 +88,7 @@ class UsageWorld:
     def collected(self, path: Path | str, start: int, end: float, uid: str = "uid-1", name: str = "prod") -> Database:
         """A database in which all of it is rolled up, as if it had been collected from a time until another."""
         database = open_database(str(path), clock=lambda: float(end))
-        cluster = database.cluster(uid, name)
+        cluster = database.put_cluster(uid, name)
         models = {node: model for node, model, _, _ in self.nodes}
         held = [worker.holding(models[worker.node]) for worker in self.workers if worker.start < end]
         there = [Capacity(node, model, float(gpus), state, start, None) for node, model, gpus, state in self.nodes]

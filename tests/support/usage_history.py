@@ -34,7 +34,7 @@ def put_history(database: Database, seed: int = 5) -> None:
     """Two clusters with the last hours of October, sealed, and the first of November, of which the last is not."""
     for number, name in enumerate(CLUSTERS):
         random = Random(seed + number)
-        cluster = database.cluster(f"uid-{name}", name)
+        cluster = database.put_cluster(f"uid-{name}", name)
         capacities = [Capacity(node, model, 8.0, CapacityState.READY, BEGIN - 60.0, None) for node, model in _NODES]
         capacities[1:] = [
             capacities[1]._replace(end=BEGIN + 5000.5),

@@ -23,7 +23,7 @@ NODES = [GpuNode(machine.name, machine.model, machine.gpus) for machine in MACHI
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
     found = open_database(str(tmp_path_factory.mktemp("usage") / "usage.db"))
-    write_hours(found, found.cluster("uid", "sandbox"), year(NODES, START, END), START, END)
+    write_hours(found, found.put_cluster("uid", "sandbox"), year(NODES, START, END), START, END)
     return found
 
 

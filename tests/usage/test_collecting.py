@@ -304,7 +304,7 @@ def test_running_hour_has_the_samples_of_prometheus(plane: ControlPlane, place: 
     uid = place.api.call("GET", Key("Namespace", "", "kube-system").path)["metadata"]["uid"]
     with closing(open_database(str(tmp_path / "usage.db"))) as database:
         # Record an earlier collection: measurements from before the collector's first list would not count.
-        database.put_changes(database.cluster(uid, "lab"), time.time() - 1)
+        database.put_changes(database.put_cluster(uid, "lab"), time.time() - 1)
     place.create(pod("busy", 2))
     place.until(lambda: place.get("Pod", "busy")["status"].get("phase") == "Running", "the pod")
     exporter = Exporter()
@@ -340,7 +340,7 @@ def test_rollup_command_recomputes_hours(plane: ControlPlane, place: Place, tmp_
     before = int(time.time()) // HOUR * HOUR - 2 * HOUR
     uid = place.api.call("GET", Key("Namespace", "", "kube-system").path)["metadata"]["uid"]
     database = open_database(str(tmp_path / "usage.db"))
-    number = database.cluster(uid, "lab")
+    number = database.put_cluster(uid, "lab")
     workload = WorkloadKey("a", "Pod", "p", "u1")
     held = Holding("u1", "a", "p", workload, "n1", 2, "m", {}, {}, before + 600.0, before + 600.0, before + 4200.0)
     database.put_changes(

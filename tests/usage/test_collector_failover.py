@@ -53,7 +53,7 @@ def database(address: str) -> Iterator[Database]:
 
 
 def test_only_one_collector_holds_the_lease(database: Database) -> None:
-    cluster = database.cluster("uid-1", "lab")
+    cluster = database.put_cluster("uid-1", "lab")
     free = database.lease(cluster)
     assert free == LeaseState(0, 0, "")
     first = database.take_lease(cluster, free, "one")
@@ -65,12 +65,12 @@ def test_only_one_collector_holds_the_lease(database: Database) -> None:
     led = database.with_lease(first)
     led.put_changes(cluster, 5.0)
     assert database.take_lease(cluster, seen, "other") is None, "every write renews the lease"
-    assert database.lease(database.cluster("uid-2", "prod")) == LeaseState(0, 0, ""), "each cluster has its own"
+    assert database.lease(database.put_cluster("uid-2", "prod")) == LeaseState(0, 0, ""), "each cluster has its own"
 
 
 def test_writes_after_the_lease_was_lost_are_rolled_back(database: Database) -> None:
     """The whole transaction is rolled back."""
-    cluster = database.cluster("uid-1", "lab")
+    cluster = database.put_cluster("uid-1", "lab")
     first = database.take_lease(cluster, database.lease(cluster), "one")
     assert first is not None
     late = database.with_lease(first)

@@ -98,7 +98,7 @@ def test_failures_that_end_is_collecting() -> None:
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     found = open_database(str(tmp_path / "usage.db"))
-    assert found.cluster("uid", "lab") == 1
+    assert found.put_cluster("uid", "lab") == 1
     yield found
     found.close()
 

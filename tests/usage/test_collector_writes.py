@@ -42,7 +42,7 @@ class Killed(BaseException):
 def listed(database: Database, *pods: PodFacts) -> Collector:
     """Return a collector that has listed a node, a quota and pods."""
     session = cast(Session, object())
-    site = CollectorContext(session, Settings(), database, database.cluster("uid", "lab"), None, CollectorHealth())
+    site = CollectorContext(session, Settings(), database, database.put_cluster("uid", "lab"), None, CollectorHealth())
     collector = Collector(site, UsageSettings(), threading.Event())
     objects = [("Node", NODE), ("ResourceQuota", QUOTA), *(("Pod", facts) for facts in pods)]
     events = [ClusterEvent("PUT", kind, T0 + 9, facts) for kind, facts in objects]
@@ -71,7 +71,7 @@ def test_killed_collector_has_written_all_changes_or_none(tmp_path: Path, monkey
     states = []
     for number in count():
         database = open_database(str(tmp_path / f"{number}.db"), lambda: T0 + 20)
-        database.cluster("uid", "lab")
+        database.put_cluster("uid", "lab")
         before, commits = contents(database), count()
 
         def commit(_: Any, number: int = number, commits: count[int] = commits) -> None:

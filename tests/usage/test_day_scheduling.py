@@ -31,7 +31,7 @@ ALL = HoursQuery("", DAY_1, DAY_1 + DAY, step=StepUnit.TOTAL)
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     found = open_database(str(tmp_path / "usage.db"))
-    assert found.cluster("uid", "lab") == 1
+    assert found.put_cluster("uid", "lab") == 1
     found.put_changes(1, NOW, capacities=[Capacity("n1", "m", 8, CapacityState.READY, BEGIN + 0.0, None)])
     found.put_changes(1, NOW + 9.0 * HOUR, holdings=[HELD])
     yield found

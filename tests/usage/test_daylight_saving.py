@@ -47,7 +47,7 @@ def filled_database(path: Path, begin: int) -> Database:
         Capacity("n1", "A100", 16.0, CapacityState.READY, begin + 40.0 * HOUR, None),
     ]
     database = open_database(str(path / "usage.db"))
-    cluster = database.cluster("uid", "lab")
+    cluster = database.put_cluster("uid", "lab")
     database.put_changes(
         cluster,
         begin + DAYS * DAY,

@@ -80,7 +80,7 @@ class Samples(SimpleNamespace):
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     found = open_database(str(tmp_path / "usage.db"))
-    cluster = found.cluster("uid", "lab")
+    cluster = found.put_cluster("uid", "lab")
     found.put_changes(
         cluster,
         BEGIN + 2.0 * HOUR,
@@ -165,7 +165,7 @@ def test_workload_is_idle_since_collecting_began_at_most(database: Database) -> 
 def test_begin_of_collecting_is_set_once(database: Database) -> None:
     database.put_changes(1, began=BEGAN + 5000.0)
     assert database.began(1) == BEGAN
-    other = database.cluster("other", "other")
+    other = database.put_cluster("other", "other")
     database.put_changes(other, float(BEGAN))
     database.put_changes(other, began=BEGAN + 5000.0)
     assert database.began(other) is None, "collected before the time was recorded"

@@ -39,7 +39,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     found = open_database(str(tmp_path / "usage.db"))
-    assert found.cluster("uid", "lab") == 1
+    assert found.put_cluster("uid", "lab") == 1
     found.put_changes(1, BEGIN + 9 * HOUR, capacities=[Capacity("n1", "m", 8, CapacityState.READY, BEGIN - 99.0, None)])
     found.put_changes(1, BEGIN + 9.0 * HOUR, holdings=[HELD])
     yield found
@@ -96,7 +96,7 @@ def test_hour_without_all_measurements_stays_provisional(database: Database, mea
 
 def test_hour_is_provisional_until_its_holdings_are_known(tmp_path: Path) -> None:
     own = open_database(str(tmp_path / "usage.db"))
-    own.cluster("uid", "lab")
+    own.put_cluster("uid", "lab")
     own.put_changes(1, END - 1.0)
     found = roller(own, None, BEGIN + 60)
     found.roll(BEGIN, END + GIVE_UP_AFTER)
@@ -178,7 +178,7 @@ def test_closed_ledger_is_not_logged(database: Database, caplog: pytest.LogCaptu
 def test_hours_before_collecting_began_are_not_due(tmp_path: Path) -> None:
     """The collector waited two hours for a permission: until all kinds are listed, nothing is known."""
     own = open_database(str(tmp_path / "usage.db"))
-    own.cluster("uid", "lab")
+    own.put_cluster("uid", "lab")
     health = CollectorHealth()
     found = HourRoller(own, 1, None, 15, KEYS, health)
     found.begin(BEGIN + 60.0)
@@ -194,7 +194,7 @@ def test_hours_before_collecting_began_are_not_due(tmp_path: Path) -> None:
 def test_hours_since_collecting_began_are_due_after_a_restart(tmp_path: Path) -> None:
     """The collector was killed before it had stored an hour."""
     own = open_database(str(tmp_path / "usage.db"))
-    own.cluster("uid", "lab")
+    own.put_cluster("uid", "lab")
     own.put_changes(1, began=BEGIN + 600.0)
     assert roller(own, None, BEGIN + 3 * HOUR).due(BEGIN + 3.0 * HOUR) == BEGIN
     own.close()

@@ -31,7 +31,7 @@ Hour = tuple[float, float] | None
 def database_of(path: Path, hours: Sequence[Hour], *, held_from: float = START, running: float = HOUR) -> Database:
     """Return a database with one workload on 4 GPUs each of two models; the last hour is `running` seconds long."""
     database = open_database(str(path))
-    cluster = database.cluster("uid", "prod")
+    cluster = database.put_cluster("uid", "prod")
     end = START + (len(hours) - 1) * HOUR + running
     pods = [
         Holding(f"p-{model}", "team", f"p-{model}", KEY, "n", 4.0, model, {"team": "x"}, {}, held_from, held_from, None)

@@ -64,7 +64,7 @@ def rolled(number: int) -> Any:
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """A database of two days and six hours; only the first day is final."""
     found = open_database(str(tmp_path_factory.mktemp("steps") / "usage.db"))
-    cluster = found.cluster("uid", "lab")
+    cluster = found.put_cluster("uid", "lab")
     found.put_changes(cluster, BEGIN + HOURS * HOUR, holdings=PODS)
     hours = [rolled(number) for number in range(HOURS)]
     for hour in hours:
@@ -270,7 +270,7 @@ def test_workload_with_two_values_counts_once_for_each(tmp_path: Path) -> None:
         pod("p3", "serve", 1, 0, 4 * HOUR, team="x", app="one"),
     ]
     found = open_database(str(tmp_path / "usage.db"))
-    cluster = found.cluster("uid", "lab")
+    cluster = found.put_cluster("uid", "lab")
     found.put_changes(cluster, BEGIN + 4 * HOUR, holdings=pods)
     for number in range(4):
         begin = BEGIN + number * HOUR
@@ -292,7 +292,9 @@ def test_ratios_of_a_very_short_holding(tmp_path: Path) -> None:
     moment = 1 / 6
     sums = Sums(alloc_gpu_s=moment, cap_gpu_s=HOUR, free_gpu_s=HOUR - moment, obs_gpu_s=moment, util_gpu_s=95 * moment)
     found = open_database(str(tmp_path / "usage.db"))
-    found.put_rolled_up(found.cluster("uid", "lab"), RolledUp(BEGIN, HOUR, {Group(Level.CLUSTER): sums}, "d"), False)
+    found.put_rolled_up(
+        found.put_cluster("uid", "lab"), RolledUp(BEGIN, HOUR, {Group(Level.CLUSTER): sums}, "d"), False
+    )
     [row] = ledger(found, ALL, Level.CLUSTER)
     found.close()
     told = ledger_line(row).use

@@ -217,7 +217,7 @@ def exported() -> list[str]:
 def write_rolled_up_hour(path: Path, uid: str) -> None:
     """Write a database whose last hour is not rolled up yet, and the hour before it is."""
     database = open_database(str(path))
-    number = database.cluster(uid, "lab")
+    number = database.put_cluster(uid, "lab")
     before = int(time.time()) // HOUR * HOUR - 2.0 * HOUR
     until = before + 2 * HOUR - 100
     workload = WorkloadKey("a", "Pod", "p", "u1")

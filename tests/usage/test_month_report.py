@@ -344,7 +344,7 @@ def test_report_without_the_default_label(report: Report, tmp_path: Path) -> Non
     """The report then has no table by label."""
     path = tmp_path / "bare.db"
     with closing(open_database(str(path))) as opened:
-        cluster = opened.cluster("uid-1", "prod")
+        cluster = opened.put_cluster("uid-1", "prod")
         sums = Sums(alloc_gpu_s=HOUR, cap_gpu_s=2 * HOUR, free_gpu_s=HOUR)
         opened.put_rolled_up(cluster, RolledUp(START, HOUR, {Group(Level.CLUSTER): sums}, "d"), False)
     assert "By team" not in report("--database", str(path))

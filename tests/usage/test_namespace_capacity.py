@@ -83,11 +83,11 @@ class KnownStore:
         self.quotas, self.nodes, self.pods = history(random), nodes(random), pods(random)
         self.quotas = self.quotas if quotas is None else quotas
         self.database = open_database(address)
-        self.cluster = self.database.cluster("uid", "lab")
+        self.cluster = self.database.put_cluster("uid", "lab")
         self.database.put_changes(self.cluster, quotas=self.quotas)
         # Quotas of another cluster do not count.
         self.database.put_changes(
-            self.database.cluster("other", "other"), quotas=[GpuQuota("blue", 1000, FIRST - DAY, None)]
+            self.database.put_cluster("other", "other"), quotas=[GpuQuota("blue", 1000, FIRST - DAY, None)]
         )
         hours = [self._rolled(start) for start in range(FIRST, LAST, HOUR)]
         for hour in hours:
@@ -226,7 +226,7 @@ def test_days_with_pruned_hours(address: str) -> None:
 def test_day_with_little_known_time(address: str, seconds: int) -> None:
     """The known time counts, although the rest of the day is unknown."""
     database = open_database(address)
-    cluster = database.cluster("uid", "lab")
+    cluster = database.put_cluster("uid", "lab")
     start = MIDNIGHT + 10 * HOUR
     quotas = [GpuQuota("blue", 2, start, start + 600), GpuQuota("blue", 6, start + 600, start + seconds)]
     database.put_changes(cluster, quotas=[*quotas, GpuQuota("blue", 24, start + seconds, None)])

@@ -73,7 +73,7 @@ def test_missing_permissions(postgresql: PostgresqlServer) -> None:
     reader = open_database(theirs)
     assert reader.last_seen(1) is None
     with pytest.raises(DatabaseProblem, match="denies this user permission"):
-        reader.cluster("uid-1", "lab")
+        reader.put_cluster("uid-1", "lab")
     reader.close()
 
 
@@ -90,7 +90,7 @@ def test_wait_for_a_lock_is_limited(postgresql: PostgresqlServer, monkeypatch: p
     monkeypatch.setattr("gpuctl_usage.store.engines.LOCK_TIMEOUT", 0.2)
     url = postgresql.new_database()
     one, other = open_database(url), open_database(url)
-    cluster = one.cluster("uid-1", "lab")
+    cluster = one.put_cluster("uid-1", "lab")
     with pytest.raises(DatabaseProblem, match=r"was locked by another process for 0\.2 s"), one._writing():
         other.put_changes(cluster, 1.0)
     with pytest.raises(DatabaseProblem, match="closed the connection"):
@@ -129,7 +129,7 @@ def test_odd_pod_metadata_can_be_stored(postgresql: PostgresqlServer) -> None:
     held = Holding("u1", "ml", "p", workload, "n1", 1.0, "A100", {}, annotations, 1.0, None, None)
     rolled = RolledUp(0, 3600.0, {Group(Level.ANNOTATION, "team", annotations["team"]): Sums(alloc_gpu_s=1)}, "d")
     database = open_database(postgresql.new_database())
-    cluster = database.cluster("uid-1", "lab")
+    cluster = database.put_cluster("uid-1", "lab")
     database.put_changes(cluster, 2.0, holdings=[held])
     assert database.put_rolled_up(cluster, rolled, False)
     assert database.open_holdings(cluster) == [held]
@@ -151,7 +151,7 @@ def hour(turn: int) -> RolledUp:
 def test_server_restart(own: PostgresqlServer) -> None:
     """The next write replaces the lost connection without an error."""
     database = open_database(own.new_database())
-    cluster = database.cluster("uid-1", "lab")
+    cluster = database.put_cluster("uid-1", "lab")
     database.put_rolled_up(cluster, hour(1), False)
     own.stop()
     with pytest.raises(DatabaseProblem, match=r"connection refused|closed the connection"):
@@ -166,7 +166,7 @@ def test_server_restart(own: PostgresqlServer) -> None:
 def test_server_killed_during_a_write(own: PostgresqlServer) -> None:
     """After the crash the hour is complete, with its old or its new values, and can be written again."""
     database = open_database(own.new_database())
-    cluster = database.cluster("uid-1", "lab")
+    cluster = database.put_cluster("uid-1", "lab")
     done: list[int] = []
     problems: list[str] = []
 

@@ -335,7 +335,7 @@ def test_price_change_within_a_day_with_pruned_hours(
     """If only UTC days are kept, the cost over a change within such a day is unknown, and the report says so."""
     path, platform = Path(copy(world_file, tmp_path)), tmp_path / "platform.yaml"
     with closing(open_database(str(path), clock=lambda: float(END))) as database:
-        cluster = database.cluster("uid-1", "prod")
+        cluster = database.put_cluster("uid-1", "prod")
         DayRoller(database, cluster).roll(START)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DELETE FROM sums WHERE period_id IN (SELECT id FROM periods WHERE span = 'hour')")

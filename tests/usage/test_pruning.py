@@ -54,7 +54,7 @@ def hour(start: int) -> RolledUp:
 def fill(path: Path) -> None:
     """Write six days; the fourth is not final."""
     database = open_database(str(path), clock=lambda: NOW)
-    cluster = database.cluster("uid", "lab")
+    cluster = database.put_cluster("uid", "lab")
     held = [
         Holding(
             *(f"pod-{number}-{day}", key.namespace, f"pod-{number}", key, "n1", 1, "A100", {}, {}),
@@ -257,7 +257,7 @@ def test_pruning_deletes_the_hours_of_a_day_together(database: Database) -> None
 
 
 def test_pruning_keeps_other_clusters(database: Database) -> None:
-    other = database.cluster("uid-2", "other")
+    other = database.put_cluster("uid-2", "other")
     database.put_rolled_up(other, hour(BEGIN), provisional=False)
     database.put_changes(other, snapshots=[AllocationSnapshot(BEGIN, 64, 60, ())])
     prune(database)

@@ -26,7 +26,7 @@ def path() -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix="gpuctl-test-"))
     directory.chmod(0o755)
     with closing(open_database(str(directory / "usage.db"))) as database:
-        database.cluster("uid", "lab")
+        database.put_cluster("uid", "lab")
     yield directory / "usage.db"
     directory.chmod(0o755)
     shutil.rmtree(directory)

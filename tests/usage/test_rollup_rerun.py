@@ -25,7 +25,7 @@ BEGIN = 1_717_236_000
 def rerun(path: Path, monkeypatch: pytest.MonkeyPatch, server_time: Callable[[], float]) -> tuple[int, int]:
     """Roll up ten hours of a cluster that was collected from the middle of the third."""
     database = open_database(str(path))
-    cluster = database.cluster("uid", "lab")
+    cluster = database.put_cluster("uid", "lab")
     database.put_changes(cluster, began=BEGIN + 2.5 * HOUR)
     capacity = Capacity("n1", "m", 8, CapacityState.READY, BEGIN - 99.0, None)
     database.put_changes(cluster, BEGIN + 5.0 * HOUR, capacities=[capacity])

@@ -90,7 +90,7 @@ def test_ledger_parts_of_shared_cards_add_up(tmp_path: Path) -> None:
     """The parts of every level add up, for an hour and for a longer step."""
     parts = [series("one", 60), series("two", 20), series("three", 0)]
     database = open_database(str(tmp_path / "usage.db"))
-    cluster = database.cluster("uid", "lab")
+    cluster = database.put_cluster("uid", "lab")
     database.put_rolled_up(cluster, rolled(THREE, parts), provisional=False)
     for step in (StepUnit.HOUR, StepUnit.DAY):
         asked = HoursQuery("", BEGIN, BEGIN + HOUR, step=step)

@@ -33,7 +33,7 @@ def test_details_of_many_snapshots_are_read_in_parts(
 ) -> None:
     """Their totals are computed from the details, which would not fit into memory at once."""
     database = open_database(str(tmp_path / "usage.db"))
-    cluster = database.cluster("uid", "lab")
+    cluster = database.put_cluster("uid", "lab")
     keys = [WorkloadKey(namespace, "Job", "w", namespace) for namespace in ("a", "b")]
     for number in range(NUMBER):
         held = tuple(WorkloadAllocation(key, float(1 + number % 7), None) for key in keys)

@@ -102,7 +102,7 @@ def in_file(path: Path, clock: Clock) -> Iterator[Database]:
 
 @pytest.fixture
 def cluster(database: Database) -> int:
-    return database.cluster("uid-1", "cluster-1")
+    return database.put_cluster("uid-1", "cluster-1")
 
 
 def holding(pod: str = "p1", **changes: object) -> Holding:
@@ -178,27 +178,27 @@ def test_names_of_clusters_are_unique(database: Database) -> None:
     """
     named = [("uid-1-aaaa", "default"), ("uid-2-bbbb", "default"), ("uid-2-b-long", "default"), ("uid-3", "prod")]
     for _ in range(2):
-        numbers = [database.cluster(uid, name) for uid, name in named]
+        numbers = [database.put_cluster(uid, name) for uid, name in named]
         assert [database.cluster_name(number) for number in numbers] == [
             "default",
             "default-uid-2-bb",
             "default-uid-2-b-",
             "prod",
         ]
-    database.cluster("uid-1-aaaa", "first")
-    assert database.cluster_name(database.cluster("uid-2-bbbb", "default")) == "default"
-    assert database.cluster_name(database.cluster("uid-3", "default")) == "default-uid-3"
+    database.put_cluster("uid-1-aaaa", "first")
+    assert database.cluster_name(database.put_cluster("uid-2-bbbb", "default")) == "default"
+    assert database.cluster_name(database.put_cluster("uid-3", "default")) == "default-uid-3"
 
 
 def test_clusters_are_separate(database: Database, cluster: int) -> None:
-    other = database.cluster("uid-2", "cluster-2")
+    other = database.put_cluster("uid-2", "cluster-2")
     assert other != cluster
     assert database.last_seen(other) is None
     database.put_changes(cluster, 1.0, holdings=[holding()])
     database.put_rolled_up(cluster, hour(), False)
     assert (database.open_holdings(other), database.hours(other, 0, HOUR), database.last_seen(other)) == ([], {}, None)
     # The uid identifies a cluster; its name may change.
-    assert database.cluster("uid-1", "renamed") == cluster
+    assert database.put_cluster("uid-1", "renamed") == cluster
     assert database.cluster_name(cluster) == "renamed"
     # The last seen time never decreases.
     database.put_changes(cluster, 50.0)
@@ -530,7 +530,7 @@ def test_groups_are_distinguished_by_their_whole_name(address: str) -> None:
     names += [(Level.ANNOTATION, *names[5][1:]), (Level.WORKLOAD, "ml/Job/a", "u"), (Level.WORKLOAD, "ml/Job/a", "v")]
     wanted = [Group(*name) for name in names]
     database = open_database(address)
-    one, other = database.cluster("uid-1", "lab"), database.cluster("uid-2", "den")
+    one, other = database.put_cluster("uid-1", "lab"), database.put_cluster("uid-2", "den")
     with database._writing() as connection:
         first = group_ids(connection, one, wanted[::2])
         found = group_ids(connection, one, wanted)
@@ -637,7 +637,7 @@ def test_file_of_another_program_is_rejected_and_unchanged(path: Path) -> None:
 
 
 def test_corrupt_file_is_reported(in_file: Database, path: Path) -> None:
-    cluster = in_file.cluster("uid-1", "cluster-1")
+    cluster = in_file.put_cluster("uid-1", "cluster-1")
     for number in range(20):
         many = {f"w{item}": Sums(alloc_gpu_s=item + 0.1) for item in range(50)}
         in_file.put_rolled_up(cluster, hour(number * HOUR, **many), False)
@@ -659,7 +659,7 @@ def test_corrupt_file_is_reported(in_file: Database, path: Path) -> None:
 
 
 def test_file_opened_read_only(in_file: Database, path: Path) -> None:
-    cluster = in_file.cluster("uid-1", "cluster-1")
+    cluster = in_file.put_cluster("uid-1", "cluster-1")
     in_file.put_rolled_up(cluster, hour(), False)
     only = open_database(f"sqlite:///file:{path}?mode=ro&uri=true")
     assert list(only.hours(cluster, 0, HOUR)) == [0]
@@ -692,7 +692,7 @@ from gpuctl_usage.store.database import open_database
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 address, name = sys.argv[1:]
 database = open_database(address)
-cluster = database.cluster("uid-1", "cluster-1")
+cluster = database.put_cluster("uid-1", "cluster-1")
 print("ready", flush=True)
 turn = 0
 while True:
@@ -731,7 +731,7 @@ def test_killed_writer_leaves_complete_hours(address: str) -> None:
         time.sleep(generator.uniform(0.0, 0.4))
         said = [line.split() for line in writer.kill() if line != "ready"]
         database = open_database(address)
-        cluster = database.cluster("uid-1", "cluster-1")
+        cluster = database.put_cluster("uid-1", "cluster-1")
         turns = turns_of_complete_hours(database, cluster)
         for start, turn in {int(start): int(turn) for start, turn in (line for line in said if len(line) == 2)}.items():
             # The writer may be killed between the write and its output.
@@ -753,7 +753,7 @@ def test_concurrent_writers_and_a_reader(address: str) -> None:
             for _ in range(5):
                 assert writer.lines.readline()
         database = open_database(address)
-        cluster = database.cluster("uid-1", "cluster-1")
+        cluster = database.put_cluster("uid-1", "cluster-1")
         for _ in range(20):
             turns_of_complete_hours(database, cluster)
         database.close()
@@ -839,7 +839,7 @@ def large_hour(start: int, generator: random.Random) -> RolledUp:
 @pytest.mark.slow
 def test_size_of_a_year_of_a_large_cluster(in_file: Database, path: Path) -> None:
     """A further hour takes at most its part of 6 GB, and sums of nodes are read unchanged."""
-    database, cluster = in_file, in_file.cluster("uid-1", "cluster-1")
+    database, cluster = in_file, in_file.put_cluster("uid-1", "cluster-1")
     generator = random.Random(1)
     connection = sqlite3.connect(path)
 
@@ -864,7 +864,7 @@ def test_size_of_a_year_of_a_large_cluster(in_file: Database, path: Path) -> Non
 
 def test_ends_of_closed_intervals(address: str) -> None:
     database = open_database(address)
-    cluster = database.cluster("uid", "lab")
+    cluster = database.put_cluster("uid", "lab")
     key = WorkloadKey("a", "Pod", "p", "u")
     held = [
         Holding(uid, "a", "p", key, "n1", 1, "m", {}, {}, start, None, end)

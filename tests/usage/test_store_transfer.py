@@ -80,7 +80,7 @@ def test_copy_to_postgresql_and_back(store: Database, postgresql: PostgresqlServ
         assert (all_answers(found), answers_over_time(found)) == before
         assert found.lease(1).holder == "", "a copy does not contain the lease"
         # New rows get unused ids.
-        other = found.cluster("uid-new", "new")
+        other = found.put_cluster("uid-new", "new")
         rolled = RolledUp(BEGIN, 3600.0, {Group(Level.NODE, value="new"): Sums(cap_gpu_s=1.0)}, "d")
         assert found.put_rolled_up(other, rolled, False)
         assert found.rolled_up(other, BEGIN, BEGIN + 1) == [rolled]
@@ -183,7 +183,7 @@ def test_month_of_an_unreachable_cluster_is_not_sealed(tmp_path: Path) -> None:
         ("away", october.start - HOUR),
         ("new", LATER // HOUR * HOUR),
     ):
-        cluster = store.cluster(name, name)
+        cluster = store.put_cluster(name, name)
         store.put_rolled_up(cluster, RolledUp(int(hour), HOUR, {Group(Level.CLUSTER): Sums()}, name), False)
         store.put_changes(cluster, float(hour + HOUR))
     for days, reason in ((1, "the last hours of away are not rolled up"), (40, None)):

@@ -72,7 +72,7 @@ def holding(pod: str) -> Holding:
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     found = open_database(str(tmp_path / "usage.db"))
-    assert found.cluster("uid", "lab") == 1
+    assert found.put_cluster("uid", "lab") == 1
     nodes = [Capacity(node, "m", 8, CapacityState.READY, BEGIN - 99.0, None) for node in ("n1", "n2")]
     found.put_changes(1, BEGIN + 9 * HOUR, capacities=nodes)
     found.put_changes(1, BEGIN + 9.0 * HOUR, holdings=[holding(pod) for pod in PODS])

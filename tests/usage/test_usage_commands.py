@@ -56,7 +56,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database of two clusters, the first of which is empty. Tests read it only."""
     path = tmp_path_factory.mktemp("both") / "both.db"
     with closing(open_database(str(path))) as database:
-        database.cluster("uid-0", "empty")
+        database.put_cluster("uid-0", "empty")
     small_world(START).collected(path, START, END).close()
     return path
 

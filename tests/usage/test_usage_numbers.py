@@ -86,7 +86,7 @@ def test_ledger_of_the_example(example: list[list[dict[str, str]]]) -> None:
 def test_numbers_of_the_example(example: list[list[dict[str, str]]], tmp_path: Path) -> None:
     pods, quotas, _, *numbers = example
     database = open_database(str(tmp_path / "usage.db"))
-    number = database.cluster("uid", "prod")
+    number = database.put_cluster("uid", "prod")
     database.put_rolled_up(number, rolled(pods), provisional=False)
     spells = [
         (name, float(gpus), clock(first), clock(last) if last else None)

@@ -92,8 +92,8 @@ class Database:
         with self.reading() as connection:
             return size_of(connection)
 
-    def cluster(self, uid: str, name: str) -> int:
-        """Return the id of the cluster with this uid; add or rename the cluster if necessary.
+    def put_cluster(self, uid: str, name: str) -> int:
+        """Add or rename the cluster with this uid, if necessary; return its id.
 
         If another cluster has the name, the first 8 characters of the uid are appended to it.
 
