@@ -768,6 +768,26 @@ def test_growth_of_a_node_in_an_outage(
     assert discrepancies(found) == []
 
 
+@pytest.mark.parametrize("after", [0, 4])
+@pytest.mark.parametrize(("gpus", "until"), [(0, 60), (4, {0: 600, 4: 60}), (8, 600)])
+def test_loss_of_gpus_in_an_outage(after: int, gpus: int, until: Any) -> None:
+    """GPUs that are gone counted last when a pod held them, else when the earlier collector saw them."""
+    earlier = intervals_of_one_node()
+    again = OpenIntervals(WEIGHTS, known_until=T0 + 60)
+    again.restore([], earlier.open_capacities())
+    again.put_node(node(gpus=after, written=T0 + 900), T0 + 1000)
+    if gpus:
+        held = facts(pod(container(gpus), containerStatuses=[runs(300)]))._replace(scheduled=T0 + 300)
+        held = held._replace(over=True, finished=T0 + 600)
+        again.put_pod(held, bare(held), T0 + 1000)
+    again.all_listed(T0 + 1001)
+    changes = again.take()
+    moment = T0 + (until if isinstance(until, int) else until[after])
+    new = [(4.0, moment, None)] if after else []
+    assert [(item.gpus, item.start, item.end) for item in changes.capacities] == [(8.0, T0 - 1000, moment), *new]
+    assert discrepancies(roll_up(int(T0), 1800, changes.holdings, changes.capacities, [], 15)) == []
+
+
 def test_capacity_states_of_a_node() -> None:
     cases = {
         CapacityState.READY: node(),

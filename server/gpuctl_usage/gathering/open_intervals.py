@@ -23,8 +23,8 @@ from gpuctl_usage.gathering.tracked_objects import (
     TrackedPod,
     capacity_of,
     change_time,
-    exceeds_since,
     texts_of,
+    times_above,
 )
 
 _SPLIT_FIELDS = ("workload", "node", "gpus", "model", "labels", "annotations")
@@ -75,8 +75,8 @@ class OpenIntervals:
             self.drop_node(name, gone, EndReason.LAST_SEEN)
         self._listed = True
         for node in self._nodes.values():
-            since = self._growth_time(node, at)
-            if node.facts is not None and self._renew_node(node, at, node.facts, since):
+            since = self._resize_time(node, at)
+            if node.facts is not None and self._renew_node(node, at if since is None else since, node.facts, since):
                 self._renew_pods(node, at, None)
 
     def put_namespace(self, facts: NamespaceFacts, at: float) -> None:
@@ -332,8 +332,8 @@ class OpenIntervals:
         assert facts is not None
         gpus = self._capacity(node, facts)
         if not self._listed and self._known_until is not None and facts.created <= self._known_until:
-            # All pods are needed to date the growth of a node that an earlier collector followed.
-            gpus = min(gpus, node.gpus)
+            # All pods are needed to date the new number of a node that an earlier collector followed.
+            gpus = node.gpus
         if node.open is None:
             if gpus:
                 state = self._state(node, facts)
@@ -369,18 +369,20 @@ class OpenIntervals:
             return min(facts.created, at)
         return min(max(facts.created, at if facts.written is None else facts.written), at)
 
-    def _growth_time(self, node: TrackedNode, at: float) -> float | None:
-        """Return since when a node has more GPUs than an earlier collector saw, None if it has not: since pods held
-        more, else the latest possible time. No time counts as free in which they may not have existed.
+    def _resize_time(self, node: TrackedNode, at: float) -> float | None:
+        """Return since when a node has another number of GPUs than an earlier collector saw; None if it has the same.
+        Time does not count as free in which the GPUs may not have existed, unless pods held them.
         """
-        facts, known_until = node.facts, self._known_until or 0.0
-        if facts is None or self._capacity(node, facts) <= node.gpus:
+        facts, known_until = node.facts, self._known_until
+        if facts is None or known_until is None or (gpus := self._capacity(node, facts)) == node.gpus:
             return None
         held = [*self._changes.holdings_on(facts.name), *(self._pods[uid].open for uid in node.pods)]
-        proven = exceeds_since(filter(None, held), node.gpus + _EPSILON, known_until)
+        beyond = times_above(filter(None, held), min(gpus, node.gpus) + _EPSILON, known_until)
+        if gpus < node.gpus:
+            return min(beyond[-1][1], at) if beyond else known_until
         # The last write of a node says nothing about the devices of a driver.
         is_dated = not self._devices.get(facts.name) and (facts.written or 0.0) > known_until
-        return smallest(at, proven, facts.written if is_dated else None)
+        return smallest(at, beyond[0][0] if beyond else None, facts.written if is_dated else None)
 
     def _capacity(self, node: TrackedNode, facts: NodeFacts) -> float:
         pods = map(self._pods.__getitem__, node.pods)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from gpuctl_usage.facts import Capacity, Holding, WorkloadKey
@@ -165,11 +167,15 @@ def capacity_of(facts: NodeFacts, pods: Iterable[TrackedPod], offered: float, *,
     return total if all_known else max(total, held + claimed)
 
 
-def exceeds_since(holdings: Iterable[Holding], gpus: float, earliest: float) -> float | None:
-    """Return when holdings first had more than a number of GPUs, not before a time; None if they never had."""
-    once = {(item.pod_uid, item.start): item for item in holdings}.values()
-    for moment in sorted({max(item.start, earliest) for item in once}):
-        held = (item.gpus for item in once if item.start <= moment and (item.end is None or moment < item.end))
-        if sum(held) > gpus:
-            return moment
-    return None
+def times_above(holdings: Iterable[Holding], gpus: float, earliest: float) -> list[tuple[float, float]]:
+    """Return the times after ``earliest`` in which holdings together have more than a number of GPUs, in order."""
+    once = {
+        (item.pod_uid, item.start): (item.start, math.inf if item.end is None else item.end, item.gpus)
+        for item in holdings
+    }
+    times = sorted({max(time, earliest) for start, end, _ in once.values() for time in (start, end)})
+    return [
+        (begin, following)
+        for begin, following in pairwise(times)
+        if sum(held for start, end, held in once.values() if start <= begin < end) > gpus
+    ]
