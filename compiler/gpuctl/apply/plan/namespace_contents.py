@@ -1,4 +1,4 @@
-"""What is lost with a namespace: its jobs, and the numbers of its other objects."""
+"""The contents of a namespace, lost with it: its jobs by name, its other objects by number."""
 
 from __future__ import annotations
 
