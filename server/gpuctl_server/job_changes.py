@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from gpuctl.api.change_models import ChangedJob, JobState, RerunJob
+from gpuctl.api.change_models import ChangedJob, JobState
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.api.recovery_answers import Recoveries
 from gpuctl.apply.plan.plan_options import PlanOptions
@@ -20,7 +20,6 @@ from gpuctl.objects.api_resources import Object, key_of
 from gpuctl.reading.jobs.job_lookup import workload_of
 from gpuctl.usecases.changes.applying import apply_request
 from gpuctl.usecases.changes.deleting import delete_jobs
-from gpuctl.usecases.changes.named_trainings import change_trainings, rerun
 from gpuctl.usecases.changes.run_recovery import UnfinishedRecovery, read_unfinished, recover
 from gpuctl.usecases.queries.read_context import context_of
 from gpuctl_server.access.caller import Caller
@@ -29,7 +28,6 @@ from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.document_access import qualified_title, require_document_access, require_namespaces
 from gpuctl_server.http_problems import Problem, forbidden
 from gpuctl_server.job_lookups import find_job, job_not_found, require_access
-from gpuctl_server.merged_answers import visible_job_filter
 from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
 from gpuctl_server.plan_responses import (
     VALIDATED,
@@ -138,36 +136,6 @@ def delete_job(change: ChangeRequest, ref: JobRef, *, force: bool, checkpoint: b
     ends = say("its pods are ended") if force else say("its pods end")
     deleted = say("{job} is being deleted; {ends} {when}", job=title, ends=ends, when=when)
     return JobState(job_id=job, status="terminating", message=deleted, notes=plan.notes or None)
-
-
-def rerun_job(change: ChangeRequest, ref: JobRef, *, queue: bool, failed: bool = False) -> RerunJob:
-    """Run a finished training again, with ``failed`` only the indexes of an array that have not succeeded.
-
-    :raises Problem: 403, 404, 409.
-    """
-    service, run = change.service, change.run_options(queue=queue)
-    with open_job(change, "update", ref) as opened:
-        callbacks, sees = PlanRun(change).callbacks, visible_job_filter(change.caller)
-        plan = change_trainings(
-            opened.session, rerun(failed=failed), *opened.name, service.platform, run, callbacks, sees
-        )
-        if change.dry_run:
-            return rerun_answer(change, opened.item.id, job_words(opened.item), plan_answer(plan))
-        require_all_done(plan)
-        key = key_of(opened.live)
-        again = await_seen(service, opened.session, [key]).get(key)
-    job = opened.item.id if again is None else id_of_workload(again, service.keys)
-    return rerun_answer(change, job, job_words(opened.item), plan_answer(plan))
-
-
-def rerun_answer(change: ChangeRequest, job: str, title: str, plan: PlanAnswer) -> RerunJob:
-    """Return the answer for a training that runs again, after it is listed."""
-    if change.dry_run:
-        return RerunJob(
-            job_id=job, status=VALIDATED, message=unchanged_message(say("{job} would run again", job=title)), plan=plan
-        )
-    await_listed(change.service, [job])
-    return RerunJob(job_id=job, status="pending", message=say("{job} runs again", job=title), plan=plan)
 
 
 def list_unfinished(service: Service, caller: Caller, namespace: str | None) -> Recoveries:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from gpuctl.api.change_models import ChangedJob, RerunJob
+from gpuctl.api.change_models import ChangedJob
 from gpuctl.api.job_history import HistoryAnswer, JobDocuments, JobRevision
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.plan.plan import NoSuchJob
@@ -14,7 +14,7 @@ from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.kube.session import Session
 from gpuctl.language.names import DEFAULT_POOL
-from gpuctl.reading.jobs.document_history import DocumentHistory, NoHistory
+from gpuctl.reading.jobs.document_history import DocumentHistory
 from gpuctl.reading.jobs.job_lookup import find_job as find_by_name
 from gpuctl.usecases.changes.document_rollback import as_rollback, choose_target, live_document, removed_training
 from gpuctl.usecases.queries.job_queries import document_history
@@ -23,7 +23,7 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_changes import JobRef, apply_job, apply_submission, await_listed, rerun_answer, rerun_job
+from gpuctl_server.job_changes import JobRef, apply_job, apply_submission, await_listed
 from gpuctl_server.job_lookups import find_job, require_access, sees_job
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.service_context import Service
@@ -112,28 +112,6 @@ def job_revision(service: Service, caller: Caller, ref: JobRef, revision: int) -
     return JobRevision.of(history.row(revision))
 
 
-def run_again(change: ChangeRequest, ref: JobRef, *, queue: bool, failed: bool = False) -> RerunJob:
-    """Run a finished training again, as :func:`rerun_job`. A deleted training is created from its last document.
-
-    :raises Problem: 403, 404, 409.
-    """
-    try:
-        return rerun_job(change, ref, queue=queue, failed=failed)
-    except Problem as problem:
-        if problem.status != 404 or failed:
-            raise
-        absent = problem
-    try:
-        history, _ = _history(change.service, change.caller, ref)
-    except NoHistory:
-        raise absent from None
-    run = change.run_options(queue=queue)
-    with change.session() as session:
-        submission = _last_document(change, session, history, run)
-        changed = apply_job(change, session, submission, ("create", "update"), run)
-    return rerun_answer(change, changed.job_id or ref.text, f"{changed.kind}/{changed.name}", changed.plan)
-
-
 def rerun_removed(change: ChangeRequest, ref: JobRef, run: RunOptions) -> PlanAnswer:
     """Create a deleted training again from its last document.
 
@@ -172,14 +150,18 @@ def roll_back(change: ChangeRequest, ref: JobRef, to: int | None, planning: Plan
 def _history(service: Service, caller: Caller, ref: JobRef) -> tuple[DocumentHistory, Iterable[str]]:
     """Return the history of the job that a path names, and notes for the user. A deleted job is found by its name
     only."""
-    item = _there(service, caller, ref)
+    item = listed_job(service, caller, ref)
     name = ref.text if item is None else item.row.identity.title
     namespace = ref.namespace if item is None else item.row.identity.namespace
     with service.read_context(caller, namespace) as reader:
         return visible_history(service, caller, reader, name), reader.scope.notes
 
 
-def _there(service: Service, caller: Caller, ref: JobRef) -> ListedJob | None:
+def listed_job(service: Service, caller: Caller, ref: JobRef) -> ListedJob | None:
+    """Return the job that a path names; None if the caller sees no such job.
+
+    :raises Problem: 403, 409, 503.
+    """
     try:
         return find_job(service, caller, "get", "jobs", ref.text, ref.namespace)
     except Problem as problem:

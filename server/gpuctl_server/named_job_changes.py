@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from gpuctl.api.change_answers import PausedJobs, paused_job
+from gpuctl.api.change_models import RerunJob
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.plan.job_deletion import no_such_job
 from gpuctl.apply.plan.plan import Plan
@@ -13,6 +14,7 @@ from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.api_errors import ClusterError, NotPossible
 from gpuctl.language.sentences import say
+from gpuctl.objects.api_resources import TRAINING_FORMS, Key
 from gpuctl.reading.jobs.document_history import NoHistory
 from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job
 from gpuctl.reading.jobs.job_objects import Job
@@ -22,13 +24,14 @@ from gpuctl.usecases.changes.named_trainings import TrainingChange, change_train
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import problem_of
-from gpuctl_server.job_changes import JobRef
-from gpuctl_server.job_lookups import require_access
+from gpuctl_server.job_changes import JobRef, await_listed, job_words
+from gpuctl_server.job_lookups import job_not_found, require_access
 from gpuctl_server.job_pausing import SuspendFunction, dry_run_message, pausing_with, resuming_with, suspend_each
-from gpuctl_server.job_revisions import rerun_removed
+from gpuctl_server.job_revisions import listed_job, rerun_removed
 from gpuctl_server.merged_answers import visible_job_filter
-from gpuctl_server.plan_responses import VALIDATED, plan_answer
-from gpuctl_server.plan_runs import PlanRun
+from gpuctl_server.mirror.job_board import id_of_workload
+from gpuctl_server.plan_responses import VALIDATED, plan_answer, unchanged_message
+from gpuctl_server.plan_runs import PlanRun, await_seen
 
 
 def delete_named_jobs(
@@ -58,6 +61,31 @@ def rerun_named_jobs(
             return rerun_removed(change, JobRef(names[0], namespace), run)
         except NoHistory:
             raise absent from None
+
+
+def rerun_job(change: ChangeRequest, ref: JobRef, *, queue: bool, failed: bool) -> RerunJob:
+    """Run a finished training again, as :func:`rerun_named_jobs`.
+
+    :raises Problem: 403, 404, 409, 503.
+    """
+    item = listed_job(change.service, change.caller, ref)
+    namespace = ref.namespace if item is None else item.row.identity.namespace
+    try:
+        plan = rerun_named_jobs(change, [ref.text], namespace, change.run_options(queue=queue), failed=failed)
+    except JobNotFound:
+        raise job_not_found(ref.text, ref.namespace) from None
+    title = f"training/{ref.text}" if item is None else job_words(item)
+    job = ref.text if item is None else item.id
+    if change.dry_run:
+        said = unchanged_message(say("{job} would run again", job=title))
+        return RerunJob(job_id=job, status=VALIDATED, message=said, plan=plan)
+    keys = [Key(step.kind, step.namespace or "", step.name) for step in plan.steps if step.kind in TRAINING_FORMS]
+    # A second session of the change could be refused with 429, although the training runs again.
+    with change.service.live_session(change.caller) as session:
+        for again in filter(None, await_seen(change.service, session, keys).values()):
+            job = id_of_workload(again, change.service.keys)
+    await_listed(change.service, [job])
+    return RerunJob(job_id=job, status="pending", message=say("{job} runs again", job=title), plan=plan)
 
 
 def change_named_jobs(

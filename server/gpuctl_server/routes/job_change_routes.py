@@ -28,7 +28,7 @@ from gpuctl_server import job_batches, job_changes, job_creation, job_pausing, n
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_creation import SubmitRequest
-from gpuctl_server.job_revisions import roll_back, run_again
+from gpuctl_server.job_revisions import roll_back
 from gpuctl_server.request_bodies import body_of, documents_of, json_body_of, parsed_body
 from gpuctl_server.routes.creation_answers import dry_run_response
 from gpuctl_server.routes.dependencies import NAMES, Names, change_of, names_of, only_confirmed, only_dry_run
@@ -272,7 +272,7 @@ def rerun(
     queue: Queue = False,
 ) -> RerunJob:
     """Run a finished training again. A deleted training is created from its last document, which must be confirmed."""
-    return run_again(change, JobRef(job, namespace), queue=queue, failed=failed)
+    return named_job_changes.rerun_job(change, JobRef(job, namespace), queue=queue, failed=failed)
 
 
 @router.post("/jobs/{jobId}/run", response_model=PlanAnswer)
