@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from control_plane import ControlPlane
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.fit import job_fit as fit_module
-from gpuctl.capacity.snapshot import snapshot_document
+from gpuctl.capacity.snapshot.snapshot_loading import load
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connection_options import ClusterFailure
 from gpuctl.kube.configuration import open_session
@@ -62,7 +62,7 @@ def test_snapshot_and_fit_commands_read_the_cluster(scheduling_plane: ControlPla
     taken = _command(plane, "snapshot", "deployer")
     assert taken.return_value == 0
     assert "note: runtimeClasses may not be read and are omitted" in taken.stderr
-    snapshot = snapshot_document.load(taken.stdout)
+    snapshot = load(taken.stdout)
     assert {node["name"] for node in snapshot.nodes} >= {"taken-1", "taken-2"}
     assert [pod["name"] for pod in snapshot.pods if pod["namespace"] == "default"] == ["here"]
     document = tmp_path / "job.yaml"

@@ -26,7 +26,8 @@ from fault_tools.world import Api
 from gpuctl.api.fit_answers import fit_job
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.fit.job_fit import Fit, fit
-from gpuctl.capacity.snapshot.snapshot_document import Snapshot, load, render
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, render
+from gpuctl.capacity.snapshot.snapshot_loading import load
 from gpuctl.kube.configuration import open_session
 from properties.scale import part_of
 from support.fit_trials import MERGE_PATCH

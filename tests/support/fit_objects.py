@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuctl.capacity.snapshot.snapshot_document import Snapshot, load, render
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, render
+from gpuctl.capacity.snapshot.snapshot_loading import load
 
 Object = dict[str, Any]
 

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from control_plane import ControlPlane
 from control_plane.releases import releases
-from gpuctl.capacity.snapshot.snapshot_document import Snapshot, load, render
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, render
+from gpuctl.capacity.snapshot.snapshot_loading import load
 from support.fit_oddities import oddity
 from support.fit_parts import World
 from support.fit_submissions import YIELDING, submission

@@ -8,7 +8,8 @@ from typing import Any
 from gpuctl.capacity.fit.job_fit import Fit, fit
 from gpuctl.capacity.kueue.kueue_configuration import configuration_entry
 from gpuctl.capacity.snapshot.kueue_entries import workload_entry
-from gpuctl.capacity.snapshot.snapshot_document import Snapshot, load, render
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, render
+from gpuctl.capacity.snapshot.snapshot_loading import load
 from support.queue_worlds import GPU, QueueTrial, queue_job
 
 Object = dict[str, Any]

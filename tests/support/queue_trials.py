@@ -12,7 +12,8 @@ from control_plane import ControlPlane
 from fault_tools.world import Api
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.fit.job_fit import Fit, fit
-from gpuctl.capacity.snapshot.snapshot_document import Snapshot, load, render
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, render
+from gpuctl.capacity.snapshot.snapshot_loading import load
 from gpuctl.kube.configuration import open_session
 from support.queue_worlds import API, QueueTrial, priorities
 

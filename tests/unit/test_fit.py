@@ -20,8 +20,9 @@ from gpuctl.capacity.scheduler.placement import _departures
 from gpuctl.capacity.scheduler.pod_claims import csi_volumes
 from gpuctl.capacity.scheduler.scheduler_model import IncomingPod, PlacedPod, SpreadConstraint
 from gpuctl.capacity.scheduler.scheduling import counts_pod
-from gpuctl.capacity.snapshot.snapshot_document import DamagedSnapshot, Snapshot, load, render
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, render
 from gpuctl.capacity.snapshot.snapshot_entries import is_seen_by_scheduler, limit_range_entry, pod_entry
+from gpuctl.capacity.snapshot.snapshot_loading import DamagedSnapshot, load
 from gpuctl.cli import main
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connection_options import ClusterFailure

@@ -215,9 +215,8 @@ def test_submitted_job_tolerates_evictions_up_to_backoff_limit() -> None:
         {"jobs": [job_entry("wide")]},
         {"jobs": [job_entry("wide", enough=9)]},
         {"unreadable": ["jobs"]},
-        {"jobs": [{**job_entry("wide"), "frail": True}]},
     ],
-    ids=["rules undecided", "enough for nine", "jobs unreadable", "older snapshot"],
+    ids=["rules undecided", "enough for nine", "jobs unreadable"],
 )
 def test_unknown_eviction_tolerance_makes_answers_uncertain(more: dict[str, Any]) -> None:
     snapshot = cluster(SIDES[:2], [*pods_of("wide", "a", 8), *pods_of("wide", "b", 8)], **more)

@@ -12,7 +12,8 @@ from gpuctl.capacity.snapshot.device_entries import (
     resource_claim_template_entry,
     resource_slice_entry,
 )
-from gpuctl.capacity.snapshot.snapshot_document import Snapshot, load, render
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, render
+from gpuctl.capacity.snapshot.snapshot_loading import load
 from support.device_nodes import divisible_slices
 from support.fit_objects import claim_template, cluster, exactly, job, node, running
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from gpuctl.apply.plan.plan import NoSuchJob
+from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
@@ -236,7 +237,6 @@ def test_rerun_by_the_service_names_the_right_that_it_lacks(monkeypatch: pytest.
     def refuse(*_: object, **__: object) -> None:
         raise ApiError(403, "Forbidden", f'secrets is forbidden: {DORA} in the namespace "n"')
 
-    monkeypatch.setattr(job_revisions, "rerun_job", absent)
     monkeypatch.setattr(job_revisions, "find_job", absent)
     session = cast(Session, SimpleNamespace(namespace="n", list_objects=refuse))
     service = SimpleNamespace(
@@ -247,7 +247,7 @@ def test_rerun_by_the_service_names_the_right_that_it_lacks(monkeypatch: pytest.
     caller = SimpleNamespace(may=lambda request: SimpleNamespace(allowed=True))
     change: Any = SimpleNamespace(service=service, caller=caller)
     with pytest.raises(ApiError) as caught:
-        job_revisions.run_again(change, JobRef("train", "n"), queue=False)
+        job_revisions.rerun_removed(change, JobRef("train", "n"), RunOptions())
     problem = problem_of(caught.value)
     assert problem is not None
     assert (problem.status, problem.message) == (403, "user dora may not list secrets in namespace n")

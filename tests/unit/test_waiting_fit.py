@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 
 from gpuctl.capacity.fit.waiting_fit import fit_waiting
 from gpuctl.capacity.snapshot.device_entries import resource_claim_template_entry
-from gpuctl.capacity.snapshot.snapshot_document import Snapshot, load, render
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot, render
+from gpuctl.capacity.snapshot.snapshot_loading import load
 from gpuctl.cli.main import cli
 from support.fit_objects import claim_template, device_class, exactly, resource_slice
 

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from gpuctl.capacity.snapshot.snapshot_document import DamagedSnapshot, Snapshot, load
+from gpuctl.capacity.snapshot.snapshot_document import Snapshot
+from gpuctl.capacity.snapshot.snapshot_loading import DamagedSnapshot, load
 from gpuctl.kube.api_errors import ClusterError
 
 
