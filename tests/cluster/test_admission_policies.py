@@ -132,7 +132,7 @@ def test_trial_pods_of_a_jobset_have_real_names_and_owners(place: Place, deny: D
     """Jobs and pods of a JobSet are named NAME-PART-NUMBER-...; each part has its own trial pod."""
     place.platform("training: {backend: jobset}")
     place.apply(training("team-many", resources={"nodes": 2}))
-    owned, name = SHAPES["only controllers of workloads"][0], "^team-many-[a-z]+-0-0-[a-z]{5}$"
+    owned, name = SHAPES["only controllers of workloads"][0], "^team-many-[a-z]+-0-0-[a-z0-9]{5}$"
     deny(f"{owned} && object.metadata.name.matches('{name}')", "no naked pods", POD, naked())
     changed = training("team-many", resources={"nodes": 2}, **V2)
     plan = place.plan(changed)
