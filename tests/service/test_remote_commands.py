@@ -282,7 +282,8 @@ def test_help_says_which_commands_work_on_several_clusters() -> None:
 
 def _help_of(command: click.Command) -> str:
     """Return the help of a command on one line."""
-    return " ".join(command.get_help(click.Context(command)).split())
+    # With the root command's names: click keeps the help option of the first context of a command.
+    return " ".join(command.get_help(click.Context(command, **cli.context_settings)).split())
 
 
 class World(NamedTuple):

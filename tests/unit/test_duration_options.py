@@ -29,7 +29,9 @@ def seconds(command: str, value: str) -> int | str:
     """Return the value of a command's option, or the error's message."""
     parser, arguments, name = OPTIONS[command]
     try:
-        found: int = parser.make_context(command, [*arguments, value]).params[name]
+        # The root command's names: click keeps the option of the first context of a command.
+        context = parser.make_context(command, [*arguments, value], help_option_names=["-h", "--help"])
+        found: int = context.params[name]
     except click.BadParameter as error:
         return error.message
     return found

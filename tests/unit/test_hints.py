@@ -62,7 +62,7 @@ EXEMPT_MODULES = (
     "usecases/usage/usage_database.py",
     # `why` prints commands to type; `GET /jobs/{jobId}/why` returns the same texts.
     "reading/why/",
-    "capacity/snapshot/snapshot_document.py",
+    "capacity/snapshot/snapshot_loading.py",
 )
 ADVICE = r"`gpuctl |(?<![-\w])--[a-z]|(?<![-\w])-[nf]\b(?! [{x])"
 """Matches a command of gpuctl or an option, but not ``-n x`` of a kubectl command."""

@@ -154,4 +154,5 @@ def test_usage_of_a_job_is_that_of_the_last_day() -> None:
     backend: Any = SimpleNamespace(ledger=ledger)
     reader = context_of(cast(Session, Server([])), RESULT.settings)
     assert job_usage(backend, "1", "nlp", reader.now()) is None
-    assert asked[0].end == pytest.approx(SERVER, abs=600)
+    # The server's clock goes on while other tests run.
+    assert SERVER - 600 < asked[0].end < SERVER + HOUR
