@@ -199,6 +199,11 @@ def controller_of(obj: Object) -> Object | None:
     return next((owner for owner in owners if owner.get("controller")), None)
 
 
+def controller_uid(obj: Object) -> str | None:
+    """Return the uid of an object's controller, None without one."""
+    return (controller_of(obj) or {}).get("uid")
+
+
 def labels_of(obj: Object) -> dict[str, str]:
     """Return an object's labels; empty if it has none."""
     return obj["metadata"].get("labels") or {}

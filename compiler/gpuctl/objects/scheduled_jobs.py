@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 
-from gpuctl.objects.api_resources import Object, controller_of
+from gpuctl.objects.api_resources import Object, controller_of, controller_uid
 from gpuctl.objects.workload_state import end_state
 
 KIND = "CronJob"
@@ -65,5 +65,5 @@ def current_runs(runs: list[Object]) -> list[Object]:
 def runs_of(cron_job: Object, jobs: Iterable[Object]) -> list[Object]:
     """Return the runs of a CronJob among Jobs, oldest first."""
     uid = cron_job["metadata"]["uid"]
-    mine = [job for job in jobs if is_run(job) and (controller_of(job) or {}).get("uid") == uid]
+    mine = [job for job in jobs if is_run(job) and controller_uid(job) == uid]
     return sorted(mine, key=lambda job: (job["metadata"].get("creationTimestamp") or "", job["metadata"]["name"]))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from gpuctl.language.notify_block import Notify, parse_notify
-from gpuctl.objects.api_resources import Object, annotations_of, controller_of, labels_of
+from gpuctl.objects.api_resources import Object, annotations_of, controller_uid, labels_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.prerequisites import outcome_of
 from gpuctl.objects.scheduled_jobs import is_scheduled
@@ -85,7 +85,7 @@ def _runs(job: Job, status: Status, keys: Records) -> Iterator[_Run]:
         return
     if is_scheduled(main):
         for run in job.runs:
-            own = [pod for pod in job.pods if (controller_of(pod) or {}).get("uid") == run["metadata"]["uid"]]
+            own = [pod for pod in job.pods if controller_uid(pod) == run["metadata"]["uid"]]
             found = Job(job.identity, run, own, refusal=job.refusal)
             yield _Run(found, found.status(keys), notify, None)
     else:

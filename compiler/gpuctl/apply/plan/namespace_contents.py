@@ -18,7 +18,7 @@ from gpuctl.objects.api_resources import (
     Object,
     Resource,
     annotations_of,
-    controller_of,
+    controller_uid,
 )
 from gpuctl.objects.ownership_metadata import Records, is_controlled, main_title
 from gpuctl.objects.scheduled_jobs import runs_of
@@ -44,7 +44,7 @@ class _Owners:
     def root(self, obj: Object) -> Object:
         """Return the object that controls an object, its controller, and so on; the object itself without any."""
         root, seen = obj, set[str]()
-        while (owner := self._by_uid.get((controller_of(root) or {}).get("uid"))) is not None:
+        while (owner := self._by_uid.get(controller_uid(root))) is not None:
             if owner["metadata"]["uid"] in seen:
                 # References may be written by hand, and form a circle.
                 return obj

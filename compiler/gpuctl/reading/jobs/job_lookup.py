@@ -13,7 +13,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.language.names import is_dns_subdomain, is_label_value
 from gpuctl.language.sentences import Template, say
-from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of, labels_of
+from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of, controller_uid, labels_of
 from gpuctl.objects.hashed_names import job_of_hashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.scheduled_jobs import is_part_of_job
@@ -248,7 +248,7 @@ def at_run_of(scope: Scope, job: Job, pod: str | None) -> Job:
         return newest
     runs = {run["metadata"]["uid"]: run for run in job.runs}
     for found in Scope(scope.session, job.identity.namespace).all("Pod", fields=f"metadata.name={name}"):
-        run = runs.get((controller_of(found) or {}).get("uid"))
+        run = runs.get(controller_uid(found))
         if run is not None:
             return Job(job.identity, run, [found])
     return newest

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpuctl.kube.scope import Scope
 from gpuctl.language.sentences import say
-from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of, labels_of
+from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of, controller_uid, labels_of
 from gpuctl.objects.array_jobs import is_array
 from gpuctl.objects.hashed_names import CHANGEABLE, is_hashed_name
 from gpuctl.objects.ownership_metadata import Records, is_controlled
@@ -83,7 +83,7 @@ class Job:
 
     def of_run(self, run: Object) -> Job:
         """Return the job with one of its runs as main object, and the pods of that run."""
-        pods = [pod for pod in self.pods if (controller_of(pod) or {}).get("uid") == run["metadata"]["uid"]]
+        pods = [pod for pod in self.pods if controller_uid(pod) == run["metadata"]["uid"]]
         return Job(self.identity, run, pods, refusal=self.refusal)
 
     def status(self, keys: Records, ahead: float = 0.0) -> Status:
@@ -252,7 +252,7 @@ def keep_current_pods(job: Job) -> None:
     """Remove the pods of earlier runs from a scheduled job."""
     if job.runs:
         current = {run["metadata"]["uid"] for run in current_runs(job.runs)}
-        job.pods = [pod for pod in job.pods if (controller_of(pod) or {}).get("uid") in current]
+        job.pods = [pod for pod in job.pods if controller_uid(pod) in current]
 
 
 def add_refusals(scope: Scope, jobs: Iterable[Job]) -> None:

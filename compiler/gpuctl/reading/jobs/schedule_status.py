@@ -12,7 +12,7 @@ from gpuctl.hints import JobHint
 from gpuctl.language.cron import CronProblem, NeverMatches
 from gpuctl.language.display_text import visible
 from gpuctl.language.sentences import Sentence, clauses, say
-from gpuctl.objects.api_resources import Object, annotations_of, controller_of
+from gpuctl.objects.api_resources import Object, annotations_of, controller_uid
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.scheduled_jobs import current_runs
 from gpuctl.objects.timestamps import format_timestamp
@@ -70,7 +70,7 @@ def schedule_status(
         return job_status(cron_job, (), keys)
     run, held = next(iter(current_runs(runs)[-1:]), None), _suspension(cron_job, keys)
     if run is not None and end_state(run) is None:
-        mine = [pod for pod in pods if (controller_of(pod) or {}).get("uid") == run["metadata"]["uid"]]
+        mine = [pod for pod in pods if controller_uid(pod) == run["metadata"]["uid"]]
         status = job_status(run, mine, keys, refusal)
         name = say("run {name}", name=run["metadata"]["name"])
         reason = ": ".join(filter(None, (name, status.reason)))

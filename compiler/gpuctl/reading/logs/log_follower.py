@@ -13,7 +13,7 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, WatchedList
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import say
-from gpuctl.objects.api_resources import WORKLOADS, Object, controller_of
+from gpuctl.objects.api_resources import WORKLOADS, Object, controller_uid
 from gpuctl.objects.ownership_metadata import Records, is_controlled
 from gpuctl.objects.scheduled_jobs import is_run
 from gpuctl.objects.workload_state import end_state, failure_condition, has_ended
@@ -255,7 +255,7 @@ class LogFollower:
         uid, name = event.object["metadata"]["uid"], event.object["metadata"]["name"]
         if self._only not in (None, uid):
             return
-        if self._run is not None and (controller_of(event.object) or {}).get("uid") != self._run:
+        if self._run is not None and controller_uid(event.object) != self._run:
             return
         pod = self._pods.get(uid)
         container = select_container(event.object, self._options.container)

@@ -57,7 +57,7 @@ class SchedulingInput(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything the rules may use. A list is None if it may not be read, or if no rule needs it for this job.
+    """The objects and logs in which the rules find causes. A list is None if it may not be read or no rule needs it.
 
     :param events: events about the job's objects, oldest first.
     :param nodes: nodes of the job's pods by name; the value is None if the node is gone.
@@ -65,13 +65,14 @@ class Evidence:
     :param device_claims: ResourceClaims and ResourceClaimTemplates that pods name, by kind and name; None if missing.
     :param namespace_pods: all pods of the namespace; read only if a quota is short.
     :param logs: last lines of crashed containers, by pod and container name.
-    :param claimed_gpus: uid of a pod -> GPUs that its claims (DRA) hold; of pods that :func:`has_ended_container`.
-    :param kueue_workload: Kueue's Workload while Kueue holds the job back; ``kueue``: its queues and Workloads.
+    :param claimed_gpus: uid of each pod with :func:`has_ended_container` -> GPUs allocated to its claims (DRA).
+    :param kueue_workload: Kueue's Workload while Kueue does not admit the job.
+    :param kueue: Kueue's queues and Workloads.
     :param scaler: the autoscaler of the job's workload.
     :param endpoint_slices: EndpointSlices of ``services``.
     :param preemptors: uid of a preempting pod -> the job it belongs to, for pods that evicted the job's own.
-    :param scheduling_inputs: pending pods by namespace and name: those prepared together with other jobs', others when
-        they are first needed.
+    :param scheduling_inputs: pending pods by namespace and name: those of several jobs are prepared together, others
+        when a rule first reads them.
     :param skips_suggestions: do not compute the smallest change that would make room.
     """
 

@@ -16,7 +16,7 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.names import ACTIVITY_CONTAINER
 from gpuctl.language.sentences import say
-from gpuctl.objects.api_resources import RESOURCES, Object, annotations_of, controller_of, key_of, labels_of
+from gpuctl.objects.api_resources import RESOURCES, Object, annotations_of, controller_uid, key_of, labels_of
 from gpuctl.objects.durations import HOUR, format_duration, rough_duration
 from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.ownership_metadata import Records
@@ -80,7 +80,7 @@ def notebooks_at_limits(
     if not limited:
         return
     pods = reader.scope.all("Pod", labels=f"{reader.keys.job_type}=notebook")
-    running = {str((controller_of(pod) or {}).get("uid")): pod for pod in pods if start_of(pod) is not None}
+    running = {str(controller_uid(pod)): pod for pod in pods if start_of(pod) is not None}
     for job in limited:
         pod = running.get(_uid(job))
         start = start_of(pod) if pod is not None else None
