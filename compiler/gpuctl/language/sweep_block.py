@@ -51,7 +51,11 @@ class Sweep(Block):
 
     @property
     def combinations(self) -> list[Combination]:
-        """The values of each job: the last parameter varies fastest; those of ``include`` are the last."""
+        """Return the values of each job: the last parameter varies fastest; those of ``include`` are the last.
+
+        The place in this list is a job's number: values that are appended to the first parameter change no number
+        unless there is an ``include``.
+        """
         lists = self._lists()
         combined = (dict(zip(lists, values, strict=True)) for values in product(*lists.values())) if lists else ()
         excluded = self._entries(EXCLUDE)

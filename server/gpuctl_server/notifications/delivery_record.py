@@ -27,7 +27,7 @@ OLDEST = DAY
 CLAIM = 90.0
 """Seconds after which a claim expires: longer than a request may take."""
 RETRIES = (30.0, 60.0, 120.0, 240.0, 480.0, 960.0, *(1800.0,) * 5)
-"""Seconds from each failure to the next attempt, about 3.5 hours together."""
+"""Seconds from each failure to the next attempt, about 3 hours together."""
 _MOST = 10_000
 """Number of events in the record: about 500 KB."""
 _KEPT = 9_000

@@ -1,7 +1,8 @@
 """Check of the limits in a pool's definition in the cluster: GPUs of one job, unfinished jobs.
 
 A job counts as if it ran in full: also while it is paused, in a queue, or waits for other jobs. An autoscaled service
-counts with its maximum, a scheduled training with one run.
+counts with its maximum. A scheduled training counts with the GPUs of one run, and among the jobs (``maxJobs``) with its
+unfinished runs, at least one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Taking a snapshot: a cluster's lists, reduced to the fields that decide where pods are scheduled."""
+"""Taking a snapshot: a cluster's lists, reduced to the fields that decide where pods are scheduled.
+
+The fields that stay are listed in capacity/snapshot: ``pod_entry``, ``node_entry`` and their like.
+"""
 
 from __future__ import annotations
 

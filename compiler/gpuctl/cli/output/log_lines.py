@@ -24,7 +24,7 @@ _CONTROLS = re.compile(
 
 
 def strip_controls(text: str) -> str:
-    """Remove everything that moves the cursor or configures the terminal; colours stay."""
+    """Remove everything that configures the terminal or moves the cursor out of its line; colours stay."""
     return _CONTROLS.sub(lambda match: match[0] if _SGR.fullmatch(match[0]) else "", text)
 
 

@@ -124,7 +124,7 @@ INPUT_CODES = (
         "GPU030",
         "error",
         "too many problems",
-        "At most 100 problems of a file are shown, errors first. The rest is counted.",
+        "At most 100 problems of a file are shown, errors first. The rest is counted, as a warning if it has no error.",
         "Correct those that are shown, and run the command again.",
     ),
     CodeRule(
