@@ -202,6 +202,26 @@ def test_an_invalid_value_prints_no_document(imported: Import) -> None:
     assert "error[GPU" in found.err
 
 
+def test_an_invalid_value_has_its_place_in_the_file(imported: Import) -> None:
+    text = "type: task\nname: a\nimage: A B\ncommands: [python a.py]\nenv:\n  - A=b\n"
+    found = imported(text, "--memory", "4x", name="a.yml")
+    assert (found.code, found.out) == (1, "")
+    assert "\n --> a.yml:3:1\n  |\n3 | image: A B\n  | ^^^^^^^^^^\n" in found.err
+    assert '\n  --> the imported document:12:11\n   |\n12 |   memory: "4x"\n' in found.err
+    found = imported(text, "--memory", "4x", "-o", "json", name="a.yml")
+    places = [(item["file"], item["line"], item["path"]) for item in json.loads(found.out)["diagnostics"]]
+    assert places == [("a.yml", 3, "environment.image"), ("the imported document", 12, "resources.memory")]
+
+
+def test_an_invalid_value_of_a_second_document_has_its_place_in_the_file(imported: Import) -> None:
+    job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: NAME}\nspec:\n  template:\n    spec:\n"
+    job += "      containers: [{name: a, image: IMAGE}]\n"
+    texts = [job.replace("NAME", name).replace("IMAGE", image) for name, image in (("a", "a:1"), ("b", "B/b:1"))]
+    found = imported("---\n".join(texts), name="a.yaml")
+    assert (found.code, found.out) == (1, "")
+    assert "--> a.yaml:15:7" in found.err
+
+
 def test_missing_values_are_asked_for_on_a_terminal(imported: Import, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     answers = {

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpuctl.backend.emitter import emit_object
+from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.frontend.templates import escape_document
 from gpuctl.importing.line_ledger import Lines, placed
 from gpuctl.language.display_text import visible
@@ -44,7 +45,7 @@ class Draft:
         self.head = [f"Imported from {source} ({tool})."]
         self.lines: Mapping[int, range] = MappingProxyType({})
         self._data: dict[str, Any] = {}
-        self._comments: dict[tuple[str, ...], str] = {}
+        self._lines: dict[FieldPath, range] = {}
 
     def set(self, path: str, value: Any, lines: Lines | None = None) -> None:
         """Set a field, in place of an earlier value.
@@ -64,10 +65,9 @@ class Draft:
         data[key] = value
         at = (*steps, key)
         if lines is None:
-            self._comments.pop(at, None)
+            self._lines.pop(at, None)
         else:
-            lines = placed(self.lines, lines)
-            self._comments[at] = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]}-{lines[-1]}"
+            self._lines[at] = placed(self.lines, lines)
 
     def append(self, path: str, value: Any, lines: Lines | None = None) -> None:
         """Add an item to a list."""
@@ -93,6 +93,11 @@ class Draft:
             data = data[step]
         return data
 
+    def source_lines(self, path: FieldPath) -> range | None:
+        """Return the lines of the source of a field, or of the closest one around it; None if none has any."""
+        around = (path[:end] for end in range(len(path), 0, -1))
+        return next((self._lines[at] for at in around if at in self._lines), None)
+
     def program_text(self) -> str:
         """Return the words of the program, separated by blanks."""
         return " ".join([*(self.get(COMMAND) or ()), *(self.get("environment.args") or ())])
@@ -107,12 +112,16 @@ class Draft:
     def _mapping(self, data: Mapping[str, Any], steps: tuple[str, ...], pad: str) -> Iterator[str]:
         for key, value in data.items():
             at = (*steps, key)
-            comment = f"  # {self._comments[at]}" if at in self._comments else ""
+            comment = f"  # {_line_text(self._lines[at])}" if at in self._lines else ""
             if isinstance(value, dict) and value and not comment:
                 yield f"{pad}{_key(key)}:"
                 yield from self._mapping(_ordered(value, _HEADS.get(key, ()) if not steps else ()), at, pad + "  ")
             else:
                 yield from _field(key, value, comment, pad)
+
+
+def _line_text(lines: range) -> str:
+    return f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]}-{lines[-1]}"
 
 
 def _field(key: str, value: Any, comment: str, pad: str) -> Iterator[str]:

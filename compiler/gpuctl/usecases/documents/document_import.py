@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from gpuctl.backend.schema_validation import VERSIONS
 from gpuctl.compilation import Compilation, compile
-from gpuctl.frontend.diagnostics import Diagnostic, Severity
+from gpuctl.frontend.diagnostics import Diagnostic, Severity, SourceSpan
 from gpuctl.frontend.document_checks import longest_name
 from gpuctl.frontend.platform_loading import load_platform
-from gpuctl.frontend.source import STDIN, Source
+from gpuctl.frontend.source import STDIN, Source, lines_of
+from gpuctl.importing.draft import Draft
 from gpuctl.importing.import_values import Given, ImportFailure, Missing, Unreadable
 from gpuctl.importing.line_ledger import LedgerEntry, Outcome, count_of
 from gpuctl.importing.tools import find_importer
@@ -79,11 +82,36 @@ def import_file(source: Source, given: Given, tool: str | None, platform: str | 
     if given.name is None and not given.names and (names := _shorter_names(result)):
         # Labels, selectors and the names of later jobs follow from the name.
         return import_file(source, given._replace(names=names), tool, platform)
-    if any(item.severity is Severity.ERROR and item.code not in _OF_PLATFORM for item in result.diagnostics):
-        documents = []
     # Notes are about output for a cluster.
     diagnostics = [item for item in result.diagnostics if item.severity is not Severity.NOTE]
-    return ImportedFile(source.name, imported.tool, documents, imported.entries, (), diagnostics, result.sources)
+    sources = result.sources
+    if any(item.severity is Severity.ERROR and item.code not in _OF_PLATFORM for item in diagnostics):
+        # The documents are not printed, so that their lines mean nothing to the user.
+        diagnostics = list(_in_file(diagnostics, name, imported.drafts, documents, source))
+        sources, documents = {**sources, source.name: source}, []
+    return ImportedFile(source.name, imported.tool, documents, imported.entries, (), diagnostics, sources)
+
+
+def _in_file(
+    diagnostics: Iterable[Diagnostic], name: str, drafts: Sequence[Draft], documents: Sequence[str], source: Source
+) -> Iterator[Diagnostic]:
+    """Yield diagnostics of documents, each at the first line of the file that its field comes from.
+
+    :param name: the name of the documents in the diagnostics.
+    """
+    # Each document but the last has a separator behind it.
+    ends = list(accumulate(document.count("\n") + 1 for document in documents))
+    texts = lines_of(source.text)
+    for item in diagnostics:
+        found = None
+        if item.span is not None and item.span.file == name:
+            found = drafts[bisect_left(ends, item.span.line)].source_lines(item.path)
+        if found is None:
+            yield item
+            continue
+        line, text = found[0], texts[found[0] - 1]
+        start = len(text) - len(text.lstrip()) + 1
+        yield item._replace(span=SourceSpan(source.name, line, start, line, len(text.rstrip()) + 1), related=())
 
 
 def _shorter_names(result: Compilation) -> dict[str, str]:
