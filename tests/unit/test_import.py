@@ -222,6 +222,26 @@ def test_an_invalid_value_of_a_second_document_has_its_place_in_the_file(importe
     assert "--> a.yaml:15:7" in found.err
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("type: dev-environment\nname: a\nimage: a:1\nide: vscode\n", "notebook"),
+        ("kind: Deployment\nmetadata: {name: a}\n", "inference"),
+    ],
+)
+def test_nodes_of_the_command_line_are_for_trainings(text: str, kind: str, imported: Import) -> None:
+    found = imported(text, "--nodes", "2", name="a.yml")
+    assert (found.code, found.out) == (1, "")
+    message = f"`--nodes` is for trainings, and the file becomes a document of the kind `{kind}`: remove `--nodes`\n"
+    assert f"error: a.yml:1:1: {message}" in found.err
+
+
+def test_a_service_drops_its_number_of_nodes(imported: Import) -> None:
+    found = imported("name: a\nnum_nodes: 2\nservice: {port: 80}\nrun: python a.py\n", *IMAGE, name="a.yml")
+    assert "resources:" not in found.out
+    assert "dropped: a.yml:2: `num_nodes: 2`: only a training has several nodes" in found.err
+
+
 def test_missing_values_are_asked_for_on_a_terminal(imported: Import, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     answers = {
@@ -466,7 +486,7 @@ def test_a_manifest_without_workers_has_one_node(imported: Import) -> None:
     replicas = f"{{Master: {{replicas: 1, {containers}}}, Worker: {{replicas: 0, {containers}}}}}"
     found = imported(_pytorch_job(replicas))
     assert "kind: training" in found.out
-    assert "nodes:" not in found.out
+    assert "resources:" not in found.out
 
 
 def test_the_program_of_a_pytorchjob_is_the_container_of_that_name(imported: Import) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.field_values import number_or_text
-from gpuctl.importing.import_values import REASONS, Given, Missing
+from gpuctl.importing.import_values import REASONS, Given, Missing, Unreadable
 from gpuctl.importing.line_ledger import LineLedger
 
 
@@ -46,3 +48,14 @@ def set_given_values(draft: Draft, given: Given, ledger: LineLedger, line: int, 
     return [
         Missing(option, shown, line, REASONS[option]) for option, field, shown in needed if draft.get(field) is None
     ]
+
+
+def check_nodes(given: Given, drafts: Sequence[Draft]) -> None:
+    """Check that a number of nodes of the command line has a training that it is for.
+
+    :raises Unreadable: all documents are of other kinds.
+    """
+    kinds = {draft.kind for draft in drafts}
+    if given.nodes is not None and kinds and "training" not in kinds:
+        message = f"`--nodes` is for trainings, and the file becomes a document of the kind `{kinds.pop()}`"
+        raise Unreadable(1, message, "remove `--nodes`")

@@ -37,8 +37,13 @@ class TaskFields:
         self._open: list[Missing] = []
 
     def nodes(self, path: Path) -> None:
-        """Take the number of nodes."""
+        """Take the number of nodes of a training; other kinds have one."""
         number = self.tree.number(path)
+        if self.draft.kind != "training":
+            if number != 1:
+                self.tree.dropped(path, f"only a training has several nodes, and the kind is `{self.draft.kind}`")
+            self.tree.mapped(path, None)
+            return
         self._open = open_nodes(self.tree, [path], self.given)
         self.node_count = self.given.nodes or number or 1
         if self.node_count > 1:

@@ -41,7 +41,7 @@ def _pools(context: click.Context, parameter: click.Parameter, values: tuple[str
 )
 @click.option("--name", metavar="NAME", help="Name of the job.")
 @click.option("--image", metavar="REF", help="Container image.")
-@click.option("--nodes", type=click.IntRange(1, 10000), metavar="N", help="Number of nodes.")
+@click.option("--nodes", type=click.IntRange(1, 10000), metavar="N", help="Number of nodes of a training.")
 @click.option("--gpus-per-node", type=click.IntRange(0, 1000), metavar="N", help="GPUs of each node.")
 @click.option("--cpu", metavar="N", help="CPU cores of each node.")
 @click.option("--memory", metavar="AMOUNT", help="Memory of each node: 512Gi.")

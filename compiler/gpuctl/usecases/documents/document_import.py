@@ -16,6 +16,7 @@ from gpuctl.frontend.document_checks import longest_name
 from gpuctl.frontend.platform_loading import load_platform
 from gpuctl.frontend.source import STDIN, Source, lines_of
 from gpuctl.importing.draft import Draft
+from gpuctl.importing.fields_from_options import check_nodes
 from gpuctl.importing.import_values import Given, ImportFailure, Missing, Unreadable
 from gpuctl.importing.line_ledger import LedgerEntry, Outcome, count_of
 from gpuctl.importing.tools import find_importer
@@ -66,6 +67,7 @@ def import_file(source: Source, given: Given, tool: str | None, platform: str | 
         importer = find_importer(source, tool)
         found = load_platform(platform, versions=VERSIONS, directory=directory)
         imported = importer.run(source, given._replace(settings=found.settings))
+        check_nodes(given, imported.drafts)
     except Unreadable as error:
         return ImportedFile(source.name, tool, [], problem=error.problem)
     if imported.missing:
