@@ -14,6 +14,8 @@ _PARAMETER = r"[A-Za-z_]\w*|[0-9@*#?!$-]"
 _PLACEHOLDER = r"\$\([A-Z_][A-Z0-9_]*\)"
 _DOCUMENT = r"<<(?P<strip>-?)[ \t]*(?:'(?P<single>[^'\n]+)'|\"(?P<double>[^\"\n]+)\"|\\?(?P<bare>[\w.-]+))"
 """The start of a here-document inside a command substitution."""
+_ARITHMETIC = r"\(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\)"
+"""``((...))``, in which `<<` is a shift, with brackets inside of it."""
 
 
 class ShellWord(NamedTuple):
@@ -41,7 +43,9 @@ class NotUnderstood(Exception):
 
 
 class ShellLexer:
-    """Splits shell text into words and operators. Redirections, comments and here-documents are skipped."""
+    """Splits shell text into words and operators. Redirections, comments, here-documents and the texts of arithmetic
+    commands are skipped.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -59,6 +63,7 @@ class ShellLexer:
     def tokens(self) -> Iterator[ShellToken]:
         text, blank = self.text, re.compile(r"(?:[ \t\r]|\\\n)*")
         redirection, operator = re.compile(_REDIRECTION), re.compile(_OPERATOR)
+        arithmetic = re.compile(_ARITHMETIC)
         while True:
             found = blank.match(text, self.at)
             self.at = found.end() if found else self.at
@@ -74,6 +79,13 @@ class ShellLexer:
                 if match is not None:
                     self._redirect(match)
                     continue
+            match = arithmetic.match(text, self.at)
+            if match is not None:
+                self.at += 1
+                yield ShellToken("(")
+                self.at = match.end()
+                yield ShellToken(")")
+                continue
             match = operator.match(text, self.at)
             if match is not None:
                 self.at = match.end()
@@ -221,6 +233,9 @@ class ShellLexer:
             char = self.text[self.at]
             if char == "\\":
                 self.at += 2
+                continue
+            if has_commands and (arithmetic := re.compile(_ARITHMETIC).match(self.text, self.at)) is not None:
+                self.at = arithmetic.end()
                 continue
             if has_commands and char in "<#\n":
                 self._skip_in_commands(char, documents)
