@@ -578,3 +578,28 @@ def test_gpu_option_of_podman_hpc_is_the_gpus_of_the_pod(imported: Import) -> No
 def test_name_of_slurm_is_as_long_as_a_job_can_have(imported: Import, options: str, length: int) -> None:
     script = SCRIPT.replace("--job-name=a\n", f"--job-name={'a' * 70}\n{options}")
     assert f"name: {'a' * length}  #" in imported(script, *IMAGE, "--cpu", "4").out
+
+
+@pytest.mark.parametrize(
+    ("options", "program", "command"),
+    [
+        ("--entrypoint python a:1", "a.py --x 1", "command: [python, a.py, --x, '1']"),
+        ("--entrypoint=/bin/sh a:1", "-c 'ls; python a.py'", "command: [/bin/sh, -c, ls; python a.py]"),
+        ("--entrypoint '' a:1", "python a.py", "command: [python, a.py]"),
+    ],
+)
+def test_an_entrypoint_of_docker_starts_the_program(options: str, program: str, command: str, imported: Import) -> None:
+    found = imported(_script(f"docker run {options} {program}"))
+    assert (found.code, found.err) == (0, "")
+    assert command.replace("'", '"') in found.out
+
+
+def test_an_entrypoint_that_is_not_known_is_dropped(imported: Import) -> None:
+    found = imported(_script("docker run --entrypoint $(cat a) a:1 a.py"))
+    assert "dropped: a.sh:4: `--entrypoint $(cat a)`: write the program into `environment.command`" in found.err
+
+
+@pytest.mark.parametrize(("size", "shm"), [("16g", "16Gi"), ("512MB", "512Mi"), ("64", None), ("0g", None)])
+def test_shared_memory_of_docker_is_that_of_the_pod(size: str, shm: str | None, imported: Import) -> None:
+    found = imported(_script(f"docker run --shm-size {size} a:1 python a.py"))
+    assert f"shm: {shm}" in found.out if shm else f"dropped: a.sh:4: `--shm-size {size}`" in found.err

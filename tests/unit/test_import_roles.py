@@ -224,3 +224,10 @@ def test_each_step_beside_others_has_gpus_that_no_other_has(nodes: int, tmp_path
     at_a_time = 4 * nodes
     assert len(set(in_loop[:at_a_time])) == len(in_loop[:at_a_time])
     assert {gpus for _, gpus in in_loop} <= {"0", "1", "2", "3"}
+
+
+def test_roles_have_the_shared_memory_of_their_containers() -> None:
+    run = "docker run --shm-size 16g a:1"
+    draft = imported(f"srun -N1 {run} a &\nsrun -N2 {run} b &\nwait\n").drafts[0]
+    assert draft.get("resources.shm") == "16Gi"
+    assert [role["command"] for role in draft.get("roles")] == [["a"], ["b"]]

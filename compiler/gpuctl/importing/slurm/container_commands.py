@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 from gpuctl.frontend.platform_restrictions import RESERVED_ENV
+from gpuctl.importing.draft import COMMAND
 from gpuctl.importing.slurm.body_facts import BodyState
 from gpuctl.importing.slurm.body_syntax import BodyWord
 from gpuctl.importing.slurm.command_rules import (
@@ -17,6 +19,7 @@ from gpuctl.importing.slurm.command_rules import (
     is_for_each_node,
 )
 from gpuctl.importing.slurm.sbatch_options import SlurmOption
+from gpuctl.importing.slurm.slurm_values import memory_of
 from gpuctl.importing.slurm.srun_options import SrunOptions
 from gpuctl.language.names import is_env_name
 
@@ -55,7 +58,9 @@ _APPTAINER = _Tool(
     {"-B": "mounts", "--bind": "mounts", "--pwd": "workdir", "--cwd": "workdir", "--env": "envs"},
     has_files=True,
 )
-_DOCKER = _Tool(frozenset(_OF_DOCKER.split()), _MOUNTED)
+_DOCKER = _Tool(
+    frozenset(_OF_DOCKER.split()), {**_MOUNTED, "--entrypoint": "entrypoint", "--shm-size": "shared memory"}
+)
 _ENROOT = _Tool(
     frozenset(["-m", "--mount", "-e", "--env", "-c", "--conf"]),
     {"-m": "mounts", "--mount": "mounts", "-e": "env", "--env": "env"},
@@ -84,7 +89,7 @@ _SUPERFLUOUS = {
         ("--nv", "--nvccli", "--rocm", "--gpus", "--gpu", "--runtime"), "a pod has the GPUs of `resources.gpu`"
     ),
     **dict.fromkeys(("-w", "--writable", "--writable-tmpfs", "--rw"), "the file system of a container is writable"),
-    **dict.fromkeys(("--ipc", "--shm-size"), "shared memory is `resources.shm`"),
+    "--ipc": "shared memory is `resources.shm`",
     **dict.fromkeys(
         ("--no-home", "-c", "--contain", "-C", "--containall"), "only the mounts of the document are mounted"
     ),
@@ -102,6 +107,7 @@ _NO_EQUAL = {
     **dict.fromkeys(("-d", "--detach"), "the script waits for the program: write `&` behind it"),
     "--privileged": "write `podPatch`",
     "--entrypoint": "write the program into `environment.command`",
+    "--shm-size": "write `resources.shm`",
     **dict.fromkeys(("-m", "--module"), "what a module of the host adds has to be in the image"),
 }
 NO_CONTAINERS = "a pod is a container and starts no other: write its image and program into the document"
@@ -171,9 +177,14 @@ def container_program(body: BodyState, words: Sequence[BodyWord], srun: SrunOpti
     if tool is _CHARLIECLOUD:
         is_file = image.startswith(("/", ".", "~"))
     srun.take_image(SlurmOption("container-image", image, image, line), is_file=is_file)
-    if known[start.program].startswith("-"):
+    entrypoint = next((value for _, name, value in start.options if tool.fields.get(name) == "entrypoint"), None)
+    if entrypoint is not None and "$" not in entrypoint:
+        # The words behind the image are its arguments; an empty one leaves them as the program.
+        first = words[owners[start.program]].start
+        body.edits.replace(first, first, f"{shlex.quote(entrypoint)} " if entrypoint else "")
+    elif known[start.program].startswith("-"):
         body.entrypoint_lines.append(lines)
-    elif tool is _DOCKER and all(name != "--entrypoint" for _, name, _ in start.options):
+    elif tool is _DOCKER:
         note = "an entrypoint of the image is not started: `environment.args` in place of `command` does that"
         body.remarks.changed(lines, note)
     elif tool is _APPTAINER and "run" in known[: start.image]:
@@ -261,6 +272,11 @@ def _option(srun: SrunOptions, line: int, field: str | None, name: str, value: s
     text = name if value is None else f"{name} {value}"
     if field in ("mounts", "workdir") and value is not None:
         srun.take([SlurmOption(f"container-{field}", value, text, line)])
+    elif field == "entrypoint" and value is not None and "$" not in value:
+        srun.ledger.mapped(line, text, COMMAND)
+    elif field == "shared memory" and (size := _bytes(value or "")) is not None:
+        srun.draft.set("resources.shm", size, line)
+        srun.ledger.mapped(line, text, "resources.shm")
     elif field == "image" and value is not None:
         srun.take([SlurmOption("image", value, text, line)])
     elif field in ("env", "envs") and value is not None:
@@ -269,6 +285,11 @@ def _option(srun: SrunOptions, line: int, field: str | None, name: str, value: s
         srun.ledger.mapped(line, text, None, _SUPERFLUOUS[name])
     else:
         srun.ledger.dropped(line, text, _NO_EQUAL.get(name, "it has no equal in a document"))
+
+
+def _bytes(text: str) -> str | None:
+    """Return an amount of Docker, such as ``16g``, as a quantity; None if it is not one, or 0."""
+    return memory_of(text) or None if re.search(r"(?i)[kmg]b?\Z", text) else None
 
 
 def _variables(srun: SrunOptions, text: str, line: int, values: Sequence[str]) -> None:

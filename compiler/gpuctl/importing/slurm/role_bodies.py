@@ -31,7 +31,7 @@ _NUMBER = rf"{reference('NNODES')}|\$\{{NNODES:?-[^{{}}\n]*\}}|\bNNODES\b(?=[^\n
 _FIRST = rf"{reference('MASTER_ADDR')}|(?<=\$\{{)MASTER_ADDR\b(?=[:%#/-])"
 _MASTER_OF_PART = rf"(?m)^[ \t]*(?:export[ \t]+)?MASTER_ADDR=\"?\${PART}(\d)"
 _JOBSET = "the platform needs JobSet: `training: {backend: jobset}`"
-_OF_JOB = ("environment.workdir", "job.master_port")
+_OF_JOB = ("environment.workdir", "job.master_port", "resources.shm")
 
 
 class RoleBodies:
