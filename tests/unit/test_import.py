@@ -156,6 +156,16 @@ def test_values_of_the_command_line_replace_those_of_the_script(imported: Import
     assert "changed: a.sh:3: `--mem=4G`: --memory replaces it\n" in found.err
 
 
+@pytest.mark.parametrize(("cpu", "value"), [("8", '"4"'), ("7500m", None)])
+def test_cpus_of_the_command_line_are_those_of_the_variables(cpu: str, value: str | None, imported: Import) -> None:
+    script = SCRIPT + "#SBATCH -n 2 -N 1 -c 16\nexport OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\npython a.py\n"
+    found = imported(script.replace("python a.py\n", "", 1), *IMAGE, "--cpu", cpu)
+    if value is None:
+        assert "dropped: a.sh:5: `$SLURM_CPUS_PER_TASK`" in found.err
+    else:
+        assert f"OMP_NUM_THREADS: {value}" in found.out
+
+
 @pytest.mark.parametrize("line", ["#SBATCH --chdir=/a", "cd /a"])
 def test_the_working_directory_of_the_command_line_replaces_another(imported: Import, line: str) -> None:
     found = imported(SCRIPT.replace("python a.py", f"{line}\npython a.py"), *IMAGE, "--workdir", "/b")

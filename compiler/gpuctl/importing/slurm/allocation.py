@@ -274,6 +274,9 @@ class Allocation:
         elif least is not None:
             cpu = least
         if self.given.cpu is not None:
+            given = whole_number(self.given.cpu)
+            if per_task is not None:
+                self.cpus_per_task = None if given is None else max(given // max(self.tasks, 1), 1)
             for name in names:
                 self._note(name, "resources.cpu", "--cpu replaces it")
             self.draft.set("resources.cpu", number_or_text(self.given.cpu))
