@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import yaml
 
 from gpuctl.cli.main import run
 from gpuctl.importing.field_values import gpus_of
@@ -244,6 +245,34 @@ def test_nodes_of_the_command_line_are_for_trainings(text: str, kind: str, impor
     assert (found.code, found.out) == (1, "")
     message = f"`--nodes` is for trainings, and the file becomes a document of the kind `{kind}`: remove `--nodes`\n"
     assert f"error: a.yml:1:1: {message}" in found.err
+
+
+_POD = "{metadata: {}, spec: {containers: [{name: pytorch, image: 'a:1'}]}}"
+WITHOUT_NUMBERS = {
+    "slurm": SCRIPT,
+    "arena": "arena submit pytorch --image=a:1 'python a.py'\n",
+    "pytorchjob": f"kind: PyTorchJob\nspec: {{pytorchReplicaSpecs: {{Worker: {{template: {_POD}}}}}}}\n",
+    "trainjob": "kind: TrainJob\nspec: {trainer: {image: 'a:1'}}\n",
+    "job": f"kind: Job\nspec: {{template: {_POD}}}\n",
+    "dstack": "type: task\ncommands: [python a.py]\n",
+    "skypilot": "run: python a.py\n",
+}
+
+
+@pytest.mark.parametrize("tool", sorted(WITHOUT_NUMBERS))
+def test_the_command_line_names_what_the_file_does_not(tool: str, imported: Import) -> None:
+    options = ("--name", "b", "--nodes", "2", "--gpus-per-node", "4", "--cpu", "8", "--memory", "9Gi", *IMAGE)
+    found = imported(WITHOUT_NUMBERS[tool], *options, "--from", tool, name="a.yml")
+    document = yaml.safe_load(found.out)
+    assert document["job"]["name"] == "b"
+    assert document["resources"] == {"nodes": 2, "gpu": 4, "cpu": 8, "memory": "9Gi"}
+
+
+@pytest.mark.parametrize("flag", ["--gpus=4", "--device=amd.com/gpu=4"])
+def test_no_gpus_of_the_command_line_replace_those_of_arena(flag: str, imported: Import) -> None:
+    found = imported(f"arena submit pytorch --name=a {flag} --image=a:1 'python a.py'\n", "--gpus-per-node", "0")
+    assert "gpu: 0" in found.out
+    assert f"changed: a.sh:1: `{flag}`: --gpus-per-node replaces the number" in found.err
 
 
 def test_a_service_drops_its_number_of_nodes(imported: Import) -> None:

@@ -131,8 +131,12 @@ class _ArenaJob:
         self.shell = "sh"
         self.secrets: list[str] = []
         self.syncs_data = any(re.search(r"rsync\Z", word.text) for word in self.words)
-        self.gpus = 0
+        self.gpus = given.gpus_per_node or 0
         self.nodes = 1
+        if given.nodes is not None and not self.is_service:
+            self.nodes = given.nodes
+            if self.nodes > 1:
+                self.draft.set("resources.nodes", self.nodes)
         own = SERVICE_FLAGS if self.is_service else TFJOB_FLAGS if FRAMEWORKS.get(self.type) == "tensorflow" else {}
         self.fields = {**FLAGS, **own}
         self.actions: dict[str, Callable[[ArenaFlag], bool]] = {
@@ -231,28 +235,31 @@ class _ArenaJob:
         return self._set(flag, "job.name", name, note)
 
     def _gpus(self, flag: ArenaFlag) -> bool:
-        number = self.given.gpus_per_node or whole_number(flag.value)
-        if number is None:
+        number = whole_number(flag.value)
+        if number is None and self.given.gpus_per_node is None:
             return False
-        self.gpus = number
-        return self._set(flag, "resources.gpu", number)
+        return self._set(flag, "resources.gpu", self._number_of_gpus(number or 0))
+
+    def _number_of_gpus(self, number: int) -> int:
+        """Return the number of GPUs of a pod: that of the command line, or of a flag."""
+        self.gpus = number if self.given.gpus_per_node is None else self.given.gpus_per_node
+        return self.gpus
 
     def _gpu_memory(self, flag: ArenaFlag) -> bool:
         number = whole_number(flag.value)
         if not number:
             return False
         if self.draft.get("resources.gpu") is None:
-            self.gpus = 1
-            self.draft.set("resources.gpu", 1, flag.lines)
+            self.draft.set("resources.gpu", self._number_of_gpus(1), flag.lines)
         return self._set(flag, "resources.gpu-share", f"{number}Gi")
 
     def _device(self, flag: ArenaFlag) -> bool:
         name, _, value = flag.value.partition("=")
         number, kind = whole_number(value), card_kinds(self.draft.settings).get(name)
-        if number is None or kind is None or self.given.gpus_per_node is not None:
+        if number is None or kind is None:
             return False
-        self.gpus = number
-        return self._set(flag, "resources.gpu", number, set_card_kind(self.draft, kind, flag.lines))
+        note = set_card_kind(self.draft, kind, flag.lines)
+        return self._set(flag, "resources.gpu", self._number_of_gpus(number), note)
 
     def _pull_secret(self, flag: ArenaFlag) -> bool:
         self.secrets.append(flag.value)

@@ -164,14 +164,11 @@ class _ArenaJobFile:
         tree = self.tree
         for name, kind in card_kinds(self.draft.settings).items():
             number = tree.number((*base, name))
-            if number is not None and not self.task.gpus:
+            if number is not None and not self.draft.get("resources.gpu"):
                 note = set_card_kind(self.draft, kind, tree.line((*base, name)))
                 self.task.set_gpus((*base, name), number, note=note)
         if self.given.rdma is not None:
             tree.set_number((*base, self.given.rdma), "resources.network.rdma")
-        if self.given.gpus_per_node is not None:
-            self.task.gpus = self.given.gpus_per_node
-            self.draft.set("resources.gpu", self.task.gpus)
         for name in ("cpu", "memory"):
             text = tree.text((*base, name))
             if text is not None:

@@ -84,7 +84,7 @@ def import_dstack_run(source: Source, given: Given) -> Imported:
     drafts: list[Draft] = []
     missing: list[Missing] = []
     for index, raw in enumerate(groups or raws[:1]):
-        own = given.of_job(index, len(groups))
+        own = given.of_job(index, len(groups) or 1)
         drafts.append(Draft(kind, source.name, TOOL, given.settings))
         job = "" if not groups else tree.text(("name",)) or ""
         if groups and SourceTree(raw).text(("name",)) is None:

@@ -33,7 +33,7 @@ def replace_values(draft: Draft, given: Given, ledger: LineLedger) -> None:
 def set_given_values(draft: Draft, given: Given, ledger: LineLedger, line: int, *, has_gpus: bool) -> list[Missing]:
     """Set the values of the command line. Return those that neither it nor the source names.
 
-    :param ledger: has the entries of the values that are replaced. The numbers of nodes and GPUs are set before.
+    :param ledger: has the entries of the values that are replaced. Numbers that the source names are set before.
     :param line: the line that calls for them.
     :param has_gpus: CPUs and memory are needed.
     """
@@ -42,6 +42,8 @@ def set_given_values(draft: Draft, given: Given, ledger: LineLedger, line: int, 
         ledger.replaced("resources.nodes", "--nodes replaces it")
     if given.gpus_per_node is not None:
         ledger.replaced("resources.gpu", "--gpus-per-node replaces the number")
+        if given.gpus_per_node and draft.get("resources.gpu") is None:
+            draft.set("resources.gpu", given.gpus_per_node)
     needed = [("--name", "job.name", "NAME"), ("--image", "environment.image", "REF")]
     if has_gpus:
         needed += [("--cpu", "resources.cpu", "N"), ("--memory", "resources.memory", "AMOUNT")]

@@ -32,7 +32,7 @@ class TaskFields:
         self.draft = tree.draft
         self.given = given
         self.node_count = 1
-        self.gpus = 0
+        self.gpus = given.gpus_per_node or 0
         self._asked: list[Missing] = []
         self._open: list[Missing] = []
 
