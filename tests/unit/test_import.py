@@ -412,6 +412,11 @@ def _script(program: str) -> str:
 
 REFUSED = {
     "missing value": ("a.sh", SCRIPT, "error: a.sh:1: no line names a container image: add `--image REF`\n"),
+    "not an amount": (
+        "a.yml",
+        "name: a\nresources: {cpus: many}\nrun: python a.py\n",
+        "dropped: a.yml:2: `resources.cpus: many`: `many` is not an amount: write `resources.cpu`\n",
+    ),
     "NUL": ("a.sh", SCRIPT + "echo a\0b\n", "error: a.sh:5:7: the line has a NUL character"),
     "NUL of YAML": ("a.yml", 'name: a\nrun: "a # \\05\\0"\n', "error: a.yml:2:5: the line has a NUL character"),
     "line break in quotes": ("a.yml", 'name: a\nrun: "ls\\nmodule load x"\n', "dropped: a.yml:2: `module load x`"),

@@ -97,7 +97,10 @@ class TaskFields:
         # dstack writes the architecture before the number: `arm:8..`.
         machine, _, written = (text or "").rpartition(":")
         found = amount_of(written, unit) if machine in ("", "arm", "x86") else None
-        if text is None or found is None:
+        if text is None:
+            return
+        if found is None:
+            self.tree.dropped(path, f"`{text}` is not an amount: write `resources.{name}`")
             return
         value, is_range = found
         notes = [f"requests are exact: `{value}`"] if is_range else []
