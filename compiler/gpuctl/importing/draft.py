@@ -10,7 +10,7 @@ from typing import Any
 from gpuctl.backend.emitter import emit_object
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.frontend.templates import escape_document
-from gpuctl.importing.line_ledger import Lines, placed
+from gpuctl.importing.line_ledger import Lines, line_numbers, placed
 from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import VERSION
 from gpuctl.language.settings import Settings
@@ -112,16 +112,12 @@ class Draft:
     def _mapping(self, data: Mapping[str, Any], steps: tuple[str, ...], pad: str) -> Iterator[str]:
         for key, value in data.items():
             at = (*steps, key)
-            comment = f"  # {_line_text(self._lines[at])}" if at in self._lines else ""
+            comment = f"  # {line_numbers(self._lines[at])}" if at in self._lines else ""
             if isinstance(value, dict) and value and not comment:
                 yield f"{pad}{_key(key)}:"
                 yield from self._mapping(_ordered(value, _HEADS.get(key, ()) if not steps else ()), at, pad + "  ")
             else:
                 yield from _field(key, value, comment, pad)
-
-
-def _line_text(lines: range) -> str:
-    return f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]}-{lines[-1]}"
 
 
 def _field(key: str, value: Any, comment: str, pad: str) -> Iterator[str]:

@@ -115,6 +115,11 @@ def placed(lines: Mapping[int, range], inside: Lines) -> range:
     return range(first[0], max(first[0], last[-1]) + 1)
 
 
+def line_numbers(lines: range) -> str:
+    """Return ``line 3`` or ``lines 3-5``."""
+    return f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]}-{lines[-1]}"
+
+
 def in_source_order(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
     """Return entries in the order of their lines."""
     return sorted(entries, key=lambda entry: entry.line)

@@ -18,7 +18,7 @@ from gpuctl.frontend.source import STDIN, Source, lines_of
 from gpuctl.importing.draft import Draft
 from gpuctl.importing.fields_from_options import check_nodes
 from gpuctl.importing.import_values import Given, ImportFailure, Missing, Unreadable
-from gpuctl.importing.line_ledger import LedgerEntry, Outcome, count_of
+from gpuctl.importing.line_ledger import LedgerEntry, Outcome, count_of, line_numbers
 from gpuctl.importing.tools import find_importer
 from gpuctl.language.names import shortened
 from gpuctl.language.workload import Workload
@@ -129,5 +129,5 @@ def _shorter_names(result: Compilation) -> dict[str, str]:
 
 
 def _dropped_line(entry: LedgerEntry) -> str:
-    places = "line" if entry.line == entry.last_line else "lines"
-    return f"Dropped, {places} {entry.lines}: {entry.text}: {entry.note}"
+    lines = line_numbers(range(entry.line, entry.last_line + 1))
+    return f"Dropped, {lines}: {entry.text}: {entry.note}"
