@@ -226,8 +226,11 @@ def test_each_step_beside_others_has_gpus_that_no_other_has(nodes: int, tmp_path
     assert {gpus for _, gpus in in_loop} <= {"0", "1", "2", "3"}
 
 
-def test_roles_have_the_shared_memory_of_their_containers() -> None:
+def test_roles_have_the_shared_memory_and_the_program_of_their_containers() -> None:
     run = "docker run --shm-size 16g a:1"
-    draft = imported(f"srun -N1 {run} a &\nsrun -N2 {run} b &\nwait\n").drafts[0]
+    draft = imported(f"srun -N1 {run} python a.py &\nsrun -N2 {run} ./b.sh &\nwait\n").drafts[0]
     assert draft.get("resources.shm") == "16Gi"
-    assert [role["command"] for role in draft.get("roles")] == [["a"], ["b"]]
+    assert [(role["name"], role["command"]) for role in draft.get("roles")] == [
+        ("a", ["python", "a.py"]),
+        ("b", ["./b.sh"]),
+    ]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from gpuctl.importing.slurm.command_rules import CONTAINER_TOOLS
 from gpuctl.importing.slurm.step_groups import StepGroup
 from gpuctl.language.names import nearest_dns_label, shortened
 from gpuctl.language.role_block import LONGEST_ROLE_NAME
@@ -13,7 +14,7 @@ from gpuctl.language.role_block import LONGEST_ROLE_NAME
 _SHORTEST_NAME = 8
 _LONGEST_POD = 53
 """Maximum length of the names of a job and a role, and of a node's number, in the name of a pod."""
-_STARTERS = r"(?:python[\d.]*|torchrun|accelerate|bash|sh|uv|env|deepspeed|singularity|apptainer|stdbuf|time)\Z"
+_STARTERS = rf"(?:python[\d.]*|torchrun|accelerate|bash|sh|uv|env|deepspeed|stdbuf|time|{'|'.join(CONTAINER_TOOLS)})\Z"
 _ENTRY = r"\.(?:run|main|cli|server|__main__)\Z"
 _RAY = r"(?:\A|[/}])ray\Z"
 
