@@ -292,6 +292,13 @@ def test_fields_rejected_by_the_server_are_refused(place: Place, running: str) -
     assert "{" not in said
 
 
+def test_invalid_workload_is_one_error(place: Place) -> None:
+    """Its pods are invalid for the same reason, which is not repeated."""
+    said = refused(place, training(podPatch={"securityContext": {"sysctls": [{"name": "no sysctl", "value": "1"}]}}))
+    assert "spec.template.spec.securityContext.sysctls[0].name" in said
+    assert said.count("error: ") == 1
+
+
 @pytest.mark.slow
 def test_node_port_in_use_is_refused(place: Place, running: str) -> None:
     number = place.node_port()

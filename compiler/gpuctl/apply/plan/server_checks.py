@@ -67,10 +67,12 @@ def check(session: Session, plan: Plan, request: ApplyRequest | None = None) -> 
     refusals: dict[str, list[str]] = {}
     _find_queued(session, plan, steps, request)
     succeeding = plan.succeeding_autoscalers
-    for errors in session.each(lambda step: _dry_run(session, step, new_namespaces, refusals, succeeding), steps):
-        plan.errors += errors
+    refused = list(session.each(lambda step: _dry_run(session, step, new_namespaces, refusals, succeeding), steps))
+    plan.errors += [_explained(step, error) for step, error in zip(steps, refused, strict=True) if error is not None]
     lenient = None if request is None else request.planning.no_probe
-    pods = dry_run_pods(session, plan, steps, new_namespaces, lenient=lenient)
+    # The pods of a refused workload would mostly be refused for the same reason, in the same words.
+    accepted = [step for step, error in zip(steps, refused, strict=True) if error is None]
+    pods = dry_run_pods(session, plan, accepted, new_namespaces, lenient=lenient)
     claims = ClaimCharges(session, plan.steps)
     if not plan.errors:
         plan.errors += _check_quotas(session, plan, steps, pods, refusals, claims, request)
@@ -263,8 +265,8 @@ def _rights(plan: Plan) -> Iterator[Right]:
 
 def _dry_run(
     session: Session, step: Step, new_namespaces: set[str], refusals: dict[str, list[str]], succeeding: set[Key]
-) -> list[str]:
-    """Dry-run one step, and return the errors. Quota errors are collected in ``refusals``, because the plan may free
+) -> ApiError | None:
+    """Dry-run one step, and return the error. Quota errors are collected in ``refusals``, because the plan may free
     quota.
 
     :param succeeding: autoscalers whose predecessor still exists. KEDA's webhook refuses them until it is deleted.
@@ -272,7 +274,7 @@ def _dry_run(
     """
     desired = step.desired
     if desired is None or step.passed_dry_run or step.method in ("none", "delete"):
-        return []
+        return None
     try:
         if step.key.namespace in new_namespaces:
             _dry_run_elsewhere(session, desired)
@@ -293,15 +295,15 @@ def _dry_run(
             raise
         if error.exceeds_quota:
             refusals.setdefault(step.key.namespace, []).append(_explained(step, error))
-            return []
+            return None
         if error.is_policy_refusal and step.key in succeeding:
-            return []
+            return None
         if error.exists_already and _is_ours_now(session, step.key):
             raise Changed(
                 say("{object} was just created by another gpuctl run", object=step.key), say("check it, and run again")
             ) from None
-        return [_explained(step, error)]
-    return []
+        return error
+    return None
 
 
 def _dry_run_put(session: Session, key: Key, desired: Object) -> None:
