@@ -480,3 +480,9 @@ def test_shell_syntax_in_variable_values_is_a_warning(value: str, is_wrong: bool
 def test_line_in_one_item_beside_the_program_is_reported_once(block: str) -> None:
     [wrong] = found(f"{HEAD.format(kind='training')}  command: [run]\n{block}")
     assert wrong.code == "GPU509"
+
+
+def test_value_that_refers_to_a_variable_of_a_secret() -> None:
+    (wrong,) = found(f"{HEAD.format(kind='training')}  envFrom: [{{secret: hf}}]\n  env: {{VALUE: $HF_TOKEN}}\n")
+    assert wrong.hint == "write `$(HF_TOKEN)` if `envFrom` sets `HF_TOKEN`, otherwise the value itself"
+    assert found(f"{HEAD.format(kind='training')}  envFrom: [{{secret: hf}}]\n  env: {{VALUE: $(HF_TOKEN)}}\n") == []

@@ -332,7 +332,7 @@ def _variables(document: Document, model: Job, known: frozenset[str] | None) -> 
     """Report values of variables that contain shell syntax, which stays unexpanded."""
     in_list = isinstance(model.environment.env, list)
     for position, variable in enumerate(model.environment.variables):
-        found = _unexpanded_part(variable.value or "", variable.name, known or frozenset())
+        found = _unexpanded_part(variable.value or "", variable.name, known)
         if found is not None:
             part, hint = found
             at: FieldPath = (position, "value") if in_list else (variable.name,)
@@ -345,15 +345,22 @@ def _variables(document: Document, model: Job, known: frozenset[str] | None) -> 
             yield document.within(diagnostic, part)
 
 
-def _unexpanded_part(text: str, own: str, known: frozenset[str]) -> tuple[str, Sentence] | None:
-    for _, part, hint in slurm_variables(text, known):
+def _unexpanded_part(text: str, variable: str, known: frozenset[str] | None) -> tuple[str, Sentence] | None:
+    """Find shell syntax in the value of a variable. Return it and what to write, or None.
+
+    :param variable: its name.
+    :param known: the container's variables; None if ``envFrom`` adds unknown ones.
+    """
+    for _, part, hint in slurm_variables(text, known or frozenset()):
         return part, hint
     for match in re.finditer(_ANY_VARIABLE, text):
         name = match[1] or match[2]
-        if name != own and name in known:
+        if name != variable and name in (known or ()):
             return match[0], say("write `$({name})`, which Kubernetes replaces if `{name}` is set before it", name=name)
     if other := re.search(_VARIABLE, text):
         name = other[1] or other[2]
+        if name.isupper() and known is None and name != variable:
+            return other[0], say("write `$({name})` if `envFrom` sets `{name}`, otherwise the value itself", name=name)
         if name.isupper():
             return other[0], say(
                 "write the value: what the image sets `{name}` to is not known here; a script can `export` it",
