@@ -14,9 +14,9 @@ import yaml
 from control_plane import ControlPlane
 from fault_tools.proxy import cut_after, in_front_of, matching, meanwhile, nth, on
 from gpuctl.acts.pool_membership import add_to_pool
-from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
 from gpuctl.kube.configuration import open_session
 from gpuctl.language.settings import Settings
+from gpuctl.objects.label_managers import POOLS_MANAGER
 from support import node_world
 from support.cluster_tools import Place
 from support.command import on_a_terminal

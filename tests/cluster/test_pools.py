@@ -10,7 +10,7 @@ import pytest
 
 from fault_tools.proxy import Proxy, matching, meanwhile, nth, on
 from fault_tools.world import Api
-from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
+from gpuctl.objects.label_managers import POOLS_MANAGER
 from support.cluster_tools import MERGE_PATCH, Document, Place, training
 
 DOMAIN = "runwhere.ai"

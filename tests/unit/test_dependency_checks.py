@@ -9,10 +9,11 @@ import pytest
 from gpuctl.apply.plan.dependency_checks import check_dependencies
 from gpuctl.apply.plan.dry_run_pods import DryRunPod
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.plan.pool_labels import POOLS_MANAGER, pool_leave_steps
+from gpuctl.apply.plan.pool_labels import pool_leave_steps
 from gpuctl.apply.state.compare import FieldOutcome
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key, Object, Resource
+from gpuctl.objects.label_managers import POOLS_MANAGER
 from gpuctl.objects.ownership_metadata import records
 
 GPU = "nvidia.com/gpu"

@@ -21,12 +21,13 @@ from gpuctl.capacity.scheduler.pod_claims import csi_volumes
 from gpuctl.capacity.scheduler.scheduler_model import IncomingPod, PlacedPod, SpreadConstraint
 from gpuctl.capacity.scheduler.scheduling import counts_pod
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot, render
-from gpuctl.capacity.snapshot.snapshot_entries import is_seen_by_scheduler, limit_range_entry, pod_entry
+from gpuctl.capacity.snapshot.snapshot_entries import is_seen_by_scheduler, limit_range_entry, node_entry, pod_entry
 from gpuctl.capacity.snapshot.snapshot_loading import DamagedSnapshot, load
 from gpuctl.cli import main
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connection_options import ClusterFailure
 from gpuctl.cli.output.fit_lines import fit_lines as lines
+from gpuctl.objects.label_managers import POOLS_MANAGER
 from gpuctl.objects.selectors import requirement_matches
 from support.fit_objects import GPU, apart, cluster, job, node, running, service_of, waiting
 
@@ -852,6 +853,53 @@ def test_live_node_capacity_overrides_pool_documents(
     printed = capsys.readouterr()
     assert [item["verdict"] for item in json.loads(printed.out)["jobs"]] == [verdict]
     assert (ended, "warning[GPU403]" in printed.err) == (code, True)
+
+
+POOL, TYPE = "runwhere.ai/pool", "runwhere.ai/gpu-type"
+
+
+@pytest.mark.parametrize(
+    ("labels", "held", "verdict"),
+    [
+        ({POOL: "a"}, [POOL], "never"),
+        ({POOL: "a"}, [], "fits"),
+        ({POOL: "b"}, [POOL], "never"),
+        ({POOL: "a", TYPE: "T4"}, [POOL, TYPE], "never"),
+    ],
+    ids=["set by the pool", "set by another manager", "of another pool", "with a type"],
+)
+def test_pool_documents_remove_nodes_that_they_do_not_name(
+    tmp_path: Path, labels: dict[str, str], held: list[str], verdict: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `gpuctl apply` does: a label that another manager has set stays."""
+    document = "kind: pool\nversion: v0.1\npool: {name: a}\nnodes: {n1: {gpu-type: T4}}\n---\n" + DOCUMENT
+    wanted = document.replace("pool: default, gpu: 2", "pool: a, gpu: 8")
+    have = cluster([node("n1", 4), node("n2", 8, labels=labels, poolLabels=held)])
+    main.run(fit_arguments(tmp_path, "-o", "json", have=have, document=wanted))
+    assert [item["verdict"] for item in json.loads(capsys.readouterr().out)["jobs"]] == [verdict]
+
+
+def test_pool_documents_remove_gpu_types_that_they_do_not_state(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = "kind: pool\nversion: v0.1\npool: {name: a}\nnodes: {n1: {}}\n---\n" + DOCUMENT
+    wanted = document.replace("pool: default, gpu: 2", "pool: a, gpu-type: T4, gpu: 2")
+    have = cluster([node("n1", labels={POOL: "a", TYPE: "T4"}, poolLabels=[TYPE, POOL])])
+    main.run(fit_arguments(tmp_path, "-o", "json", have=have, document=wanted))
+    assert [item["verdict"] for item in json.loads(capsys.readouterr().out)["jobs"]] == ["never"]
+
+
+def test_snapshot_names_the_labels_that_only_pools_set() -> None:
+    def entry(manager: str, *labels: str) -> Object:
+        fields = {"f:metadata": {"f:labels": {f"f:{label}": {} for label in labels}}}
+        return {"manager": manager, "operation": "Apply", "fieldsV1": fields}
+
+    metadata = {
+        "name": "a",
+        "labels": {POOL: "p", TYPE: "T4", "zone": "z"},
+        "managedFields": [entry(POOLS_MANAGER, TYPE, POOL), entry("kubectl-label", TYPE, "zone")],
+    }
+    assert node_entry({"metadata": metadata})["poolLabels"] == [POOL]
 
 
 @pytest.mark.parametrize(

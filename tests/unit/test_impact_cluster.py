@@ -264,6 +264,15 @@ def test_capacity_is_that_of_the_live_nodes(repository: Repository) -> None:
     assert [(item["name"], item["verdict"]) for item in cluster["fit"]] == [("a", "fits")]
 
 
+@pytest.mark.parametrize("leaves", [True, False])
+def test_jobs_do_not_fit_on_nodes_that_leave_their_pool(repository: Repository, leaves: bool) -> None:
+    before = {"pool.yaml": pool({"n1": A, "n2": A})}
+    after = {"pool.yaml": pool({"n1": A})} if leaves else before
+    nodes = [node("n1", 4), node("n2")]
+    found = impact_of(repository, before, {**after, "a.yaml": training("a", gpu=5)}, nodes, [], "text")
+    assert ("never fits" in found.out) is leaves, found.out
+
+
 def test_pool_without_a_document_has_its_labelled_nodes(repository: Repository) -> None:
     nodes = [node("n1"), node("n2", 4), node("n3", labels={})]
     found = impact_of(

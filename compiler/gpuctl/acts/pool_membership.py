@@ -15,7 +15,7 @@ from gpuctl.acts.node_labels import (
     missing_node,
 )
 from gpuctl.apply.plan.plan import Refused
-from gpuctl.apply.plan.pool_labels import POOLS_MANAGER, held_labels, known_pools, labels_to_apply
+from gpuctl.apply.plan.pool_labels import held_labels, known_pools, labels_to_apply
 from gpuctl.apply.state.managed_fields import applied_fields
 from gpuctl.backend.emitter import emit_object
 from gpuctl.hints import CREATE_POOL, OR_MOVE_NODE
@@ -29,6 +29,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key, Object, annotations_of, labels_of
 from gpuctl.objects.companion_names import DATA_KEY, config_map_name, pool_definition, pool_of
 from gpuctl.objects.embedded_document import document_of, document_text
+from gpuctl.objects.label_managers import POOLS_MANAGER
 from gpuctl.objects.ownership_metadata import PART_OF, Records, records, stamp
 
 

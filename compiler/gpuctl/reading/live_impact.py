@@ -5,7 +5,7 @@ It names running jobs that end, finished trainings that run again, and whether n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -22,11 +22,12 @@ from gpuctl.backend.lowering_context import GitOps
 from gpuctl.capacity.devices.gpu_inventory import gpu_inventory
 from gpuctl.capacity.fit.job_fit import Fit, fit
 from gpuctl.capacity.pods.demand import is_object_of
+from gpuctl.capacity.snapshot.planned_node_labels import labels_by_node
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
 from gpuctl.gitops.declared_state import DeclaredState, JobId
 from gpuctl.language.settings import Settings
-from gpuctl.objects.api_resources import WORKLOADS, Object, key_of, labels_of
+from gpuctl.objects.api_resources import WORKLOADS, Object, key_of
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.queues.queue_changes import queue_changes, with_changed_queues
 
@@ -40,17 +41,15 @@ def with_cluster_gpus(
 
     If the platform shares GPUs, nodes report more GPUs than exist, so the documents' numbers are kept.
     """
-    named = [_nodes(compilation) for compilation in (old, new)]
     about = {pool for side in (before, after) for pool in side.nodes}
     about |= {part.pool for side in (before, after) for item in side.jobs.values() for part in item.each}
     result = []
-    for side, compilation, labels in ((before, old, named[0]), (after, new, named[1])):
+    for side, compilation, labels in ((before, old, _nodes(old)), (after, new, _changed_labels(old, new))):
         known = compilation or new or old
         if known is None or known.settings.sharing != "none":
             result.append(side)
             continue
-        left = named[0].keys() - named[1].keys() if side is after else ()
-        found = gpu_inventory(snapshot, known.settings, labels, left)
+        found = gpu_inventory(snapshot, known.settings, labels)
         nodes: dict[str, dict[str, list[int | None]]] = {
             pool: {gpu_type: list(counts) for gpu_type, counts in found.get(pool, {}).items()} for pool in about
         }
@@ -133,6 +132,10 @@ def live_impact(
     }
     changed = _changed(old, new, kept)
     objects = [obj for obj in (new.objects if new else ()) if key_of(obj) in changed or _counts(obj)]
+    objects += [
+        {"kind": "Node", "metadata": {"name": name, "labels": labels}}
+        for name, labels in _changed_labels(old, new).items()
+    ]
     answers = fit(snapshot, objects)
     absent = sorted(_nodes(new).keys() - {node["name"] for node in snapshot.nodes})
     settings = next((item.settings for item in (new, old) if item is not None), None)
@@ -221,14 +224,20 @@ def _evictions(
     return [found[place] for place in sorted(found)]
 
 
-def _nodes(compilation: Compilation | None) -> dict[str, dict[str, str]]:
+def _nodes(compilation: Compilation | None) -> dict[str, Mapping[str, str | None]]:
     """Return node -> labels that documents set."""
-    objects: Iterable[Object] = compilation.objects if compilation is not None else ()
-    return {obj["metadata"]["name"]: labels_of(obj) for obj in objects if obj["kind"] == "Node"}
+    return labels_by_node(compilation.objects if compilation is not None else ())
+
+
+def _changed_labels(old: Compilation | None, new: Compilation | None) -> dict[str, Mapping[str, str | None]]:
+    """Return node -> labels that the new documents set; None for those that only the old documents set."""
+    after = _nodes(new)
+    gone: dict[str, Mapping[str, None]] = {name: dict.fromkeys(labels) for name, labels in _nodes(old).items()}
+    return {name: {**gone.get(name, {}), **after.get(name, {})} for name in dict.fromkeys([*gone, *after])}
 
 
 def _counts(obj: Object) -> bool:
-    return obj["kind"] not in WORKLOADS
+    return obj["kind"] not in (*WORKLOADS, "Node")
 
 
 def _workloads(compilation: Compilation | None) -> _Workloads:

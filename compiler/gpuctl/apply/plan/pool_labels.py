@@ -21,11 +21,10 @@ from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.objects.companion_names import pool_definition, pool_of
+from gpuctl.objects.label_managers import POOLS_MANAGER, label_managers
 from gpuctl.objects.ownership_metadata import Records, job_title, main_title
 from gpuctl.objects.role_jobs import pools_of
 from gpuctl.objects.workload_state import has_ended
-
-POOLS_MANAGER = "gpuctl-pools"
 
 
 def plan_nodes(
@@ -134,7 +133,7 @@ def remaining_label_notes(node: Object, labels: Iterable[str]) -> list[str]:
     result: list[str] = []
     for label in labels:
         if label in labels_of(node):
-            holders = _holders(node, label)
+            holders = label_managers(node, label)
             managers = say("{names:and}", names=holders) if holders else say("another manager")
             result.append(say("label {label} stays: {managers} set it too", label=label, managers=managers))
     return result
@@ -150,17 +149,8 @@ def label_changes(step: Step) -> dict[str, str | None]:
     return {
         label: value
         for label, value in changes.items()
-        if value is not None or step.method == "patch" or not {*_holders(step.live, label)} - {POOLS_MANAGER}
+        if value is not None or step.method == "patch" or not {*label_managers(step.live, label)} - {POOLS_MANAGER}
     }
-
-
-def _holders(node: Object, label: str) -> list[str]:
-    """Return the managers that have set a label."""
-    return [
-        str(entry.get("manager"))
-        for entry in node["metadata"].get("managedFields") or []
-        if f"f:{label}" in ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels", {})
-    ]
 
 
 def held_labels(node: Object) -> list[str]:

@@ -12,7 +12,6 @@ from gpuctl.apply.plan.dependency_checks import check_dependencies
 from gpuctl.apply.plan.dry_run_pods import DryRunPod, creation_error, dry_run_pods
 from gpuctl.apply.plan.evictions import never_fitting
 from gpuctl.apply.plan.plan import WRITING, Plan, Step
-from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
 from gpuctl.apply.plan.pool_limit_checks import check_pool_limits
 from gpuctl.apply.plan.quota_checks import check_quotas
 from gpuctl.apply.plan.quota_waits import QuotaWaitOptions
@@ -35,6 +34,7 @@ from gpuctl.objects.api_resources import (
     annotations_of,
     key_of,
 )
+from gpuctl.objects.label_managers import POOLS_MANAGER
 from gpuctl.objects.ownership_metadata import FINISHED_INDEXES, is_ours
 from gpuctl.objects.queueing import queue_of
 

@@ -32,6 +32,7 @@ from gpuctl.objects.api_resources import (
     key_of,
     labels_of,
 )
+from gpuctl.objects.label_managers import POOLS_MANAGER
 from gpuctl.objects.ownership_metadata import Records, is_ours
 from gpuctl.objects.queueing import queue_of
 from gpuctl.objects.workload_state import end_state, is_pod_of, pod_labels
@@ -166,9 +167,7 @@ class StepWrites:
         metadata = {**step.desired["metadata"], "resourceVersion": node["metadata"]["resourceVersion"]}
         if step.method == "patch":
             return self.session.patch(step.key, {"metadata": metadata})
-        return self.session.apply(
-            {**step.desired, "metadata": metadata}, manager=nodes.POOLS_MANAGER, force=step.adopt
-        )[0]
+        return self.session.apply({**step.desired, "metadata": metadata}, manager=POOLS_MANAGER, force=step.adopt)[0]
 
     def _claim(self, step: Step) -> None:
         """Move the fields of the last document from other managers to gpuctl in ``managedFields``.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from gpuctl.capacity.devices.device_counts import offered_by_drivers
+from gpuctl.capacity.snapshot.planned_node_labels import labels_with
 from gpuctl.capacity.snapshot.pod_requests import amounts
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.language.names import DEFAULT_POOL
@@ -14,22 +15,17 @@ Labels = Mapping[str, str]
 
 
 def gpu_inventory(
-    snapshot: Snapshot, settings: Settings, labels: Mapping[str, Labels], left: Collection[str] = ()
+    snapshot: Snapshot, settings: Settings, labels: Mapping[str, Mapping[str, str | None]]
 ) -> dict[str, dict[str, list[int]]]:
     """Return pool -> GPU type ("" if unlabelled) -> GPUs of each node, cordoned nodes included.
 
-    :param labels: labels that documents set on nodes, by node name; unknown nodes are ignored.
-    :param left: nodes that documents remove from their pool.
+    :param labels: labels that documents set on nodes, by node name, or remove (None); unknown nodes are ignored.
     """
     resources = settings.gpu_resources
     offered = offered_by_drivers(snapshot, resources)
     pools: dict[str, dict[str, list[int]]] = {}
     for node in snapshot.nodes:
-        own = dict(node.get("labels") or {})
-        if node["name"] in left:
-            own.pop(settings.label("pool"), None)
-            own.pop(settings.label("gpu-type"), None)
-        own.update(labels.get(node["name"], {}))
+        own = labels_with(node, labels)
         gpus = sum(int(amount) for name, amount in amounts(node["allocatable"]).items() if name in resources)
         gpus += sum(offered.get(node["name"], {}).values())
         types = pools.setdefault(own.get(settings.label("pool"), DEFAULT_POOL), {})

@@ -17,9 +17,10 @@ from gpuctl.capacity.scheduler.scheduler_model import (
     Volume,
     units,
 )
+from gpuctl.capacity.snapshot.planned_node_labels import labels_by_node, labels_with
 from gpuctl.capacity.snapshot.pod_requests import amounts
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
-from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.api_resources import Object
 
 
 class ClusterModel(NamedTuple):
@@ -45,8 +46,7 @@ class ClusterModel(NamedTuple):
 def build_cluster_model(
     snapshot: Snapshot, objects: Iterable[Object], pods: Mapping[int, PlacedPod], devices: DeviceCounts
 ) -> ClusterModel:
-    # A label that the plan removes has the value None.
-    labels = {obj["metadata"]["name"]: labels_of(obj) for obj in objects if obj["kind"] == "Node"}
+    planned = labels_by_node(objects)
     on_node: dict[str, list[PlacedPod]] = {}
     for item in snapshot.pods:
         if "node" in item:
@@ -59,8 +59,7 @@ def build_cluster_model(
     node_infos, places = [], {}
     for index, item in enumerate(snapshot.nodes):
         name = item["name"]
-        planned = {**(item.get("labels") or {}), **labels.get(name, {}), CLUSTER_TOPOLOGY: ""}
-        own = {key: value for key, value in planned.items() if value is not None}
+        own = {**labels_with(item, planned), CLUSTER_TOPOLOGY: ""}
         offered = devices.offered.get(name, {})
         allocatable = {**units(amounts(item["allocatable"])), **offered}
         taints, closed = item.get("taints") or (), item.get("unschedulable", False)

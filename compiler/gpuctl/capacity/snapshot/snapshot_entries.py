@@ -9,6 +9,7 @@ from typing import Any
 from gpuctl.capacity.snapshot.eviction_tolerance import eviction_tolerance, restarts_on_failure
 from gpuctl.capacity.snapshot.pod_requests import pod_requests, scored_requests
 from gpuctl.objects.api_resources import QUEUE_LABEL, Object, annotations_of, labels_of
+from gpuctl.objects.label_managers import POOLS_MANAGER, label_managers
 from gpuctl.objects.pod_specs import REQUIRED, containers_of, required_node_terms, sidecars_of
 from gpuctl.objects.quantities import format_amount
 from gpuctl.objects.timestamps import format_timestamp, parse_timestamp
@@ -45,9 +46,11 @@ SCHEDULER = "default-scheduler"
 
 
 def node_entry(node: Object) -> Object:
+    """Return the entry of a node. ``poolLabels``: labels that only its pool has set."""
     spec = node.get("spec") or {}
     taints = [pick(taint, "key", "value", "effect") for taint in spec.get("taints") or []]
-    rest = without_empty({"taints": taints, "unschedulable": spec.get("unschedulable")})
+    own = [label for label in labels_of(node) if {*label_managers(node, label)} == {POOLS_MANAGER}]
+    rest = without_empty({"taints": taints, "unschedulable": spec.get("unschedulable"), "poolLabels": sorted(own)})
     return {**_labelled(node), "allocatable": (node.get("status") or {}).get("allocatable") or {}, **rest}
 
 

@@ -313,7 +313,8 @@ _KUEUE = {
 }
 _NAMED: Schema = {"namespace": _TEXT, "name": _TEXT}
 _NODE = _object(
-    {"name": _TEXT, "allocatable": _AMOUNTS}, {"labels": _LABELS, "taints": _TAINTS, "unschedulable": _FLAG}
+    {"name": _TEXT, "allocatable": _AMOUNTS},
+    {"labels": _LABELS, "poolLabels": _TEXTS, "taints": _TAINTS, "unschedulable": _FLAG},
 )
 SCHEMA = _object(
     {

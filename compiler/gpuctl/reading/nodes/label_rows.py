@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpuctl.objects.api_resources import Object, labels_of
+from gpuctl.objects.label_managers import label_entries
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,5 @@ def node_labels(node: Object) -> list[LabelRow]:
 
 def _times(node: Object, key: str) -> tuple[str | None, str | None]:
     """Return the earliest and the latest write to the node by a manager of the label."""
-    times = [
-        str(entry["time"])
-        for entry in node["metadata"].get("managedFields") or []
-        if entry.get("time")
-        and f"f:{key}" in ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels", {})
-    ]
+    times = [str(entry["time"]) for entry in label_entries(node, key) if entry.get("time")]
     return min(times, default=None), max(times, default=None)

@@ -15,6 +15,7 @@ from gpuctl.capacity.fit.job_fit import fit as fit_objects
 from gpuctl.capacity.fit.suggestions import JobName, Suggestion
 from gpuctl.capacity.fit.waiting_fit import fit_waiting as fit_pods
 from gpuctl.capacity.pods.demand import is_object_of
+from gpuctl.capacity.snapshot.planned_node_labels import with_removed_labels
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
@@ -28,6 +29,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.api_resources import Key, key_of, labels_of
 from gpuctl.objects.label_names import AFTER, SWEEP
+from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.prerequisites import as_released, is_met, outcome_of_all, prerequisites_of
 from gpuctl.objects.scheduled_jobs import with_runs
 from gpuctl.objects.sweep_ends import Outcome
@@ -203,7 +205,8 @@ class FitDocuments:
 
     def fit(self, snapshot: Snapshot, *, suggest: bool = False) -> FitResult:
         """Return the verdicts for a snapshot of a cluster."""
-        answers = fit_objects(snapshot, as_released(with_runs(self.compilation.objects)))
+        objects = with_removed_labels(snapshot, self.compilation.objects, records(self.compilation.settings))
+        answers = fit_objects(snapshot, as_released(with_runs(objects)))
         answers = _with_prerequisites(answers, self.compilation, snapshot)
         if not suggest:
             return FitResult(answers, snapshot, self.diagnostics)

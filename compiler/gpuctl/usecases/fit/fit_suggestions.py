@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from gpuctl.backend.canonical_form import canonical
 from gpuctl.capacity.devices.gpu_inventory import gpu_inventory
@@ -20,6 +20,7 @@ from gpuctl.capacity.fit.suggestions import (
 )
 from gpuctl.capacity.fit.verdicts import LACKING, STARTS
 from gpuctl.capacity.scheduler.scheduler_model import units
+from gpuctl.capacity.snapshot.planned_node_labels import labels_by_node, with_removed_labels
 from gpuctl.capacity.snapshot.pod_requests import amounts
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
@@ -28,6 +29,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.language.resources_block import Resources
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import Object
+from gpuctl.objects.ownership_metadata import records
 from gpuctl.objects.prerequisites import as_released
 from gpuctl.objects.quantities import parse_quantity
 from gpuctl.objects.scheduled_jobs import with_runs
@@ -71,20 +73,16 @@ class _Trial:
         own = next(item for item in answers if (item.demand.namespace, item.demand.name) == self.name)
         self._scarce = _scarce(own, snapshot)
         self._before = {(item.demand.namespace, item.demand.name): item.verdict for item in answers}
-        self._others = [item.object for item in compilation.lowered if item.document is not document]
+        others = [item.object for item in compilation.lowered if item.document is not document]
+        self._others = with_removed_labels(snapshot, others, records(compilation.settings))
         shared = [item for item in compilation.documents if not isinstance(item.model, Workload)]
         self._beside = [_source(place, canonical(item)) for place, item in enumerate(shared) if item.kind != "platform"]
         self._platform = platform_source(compilation.settings)
 
     def candidates(self) -> list[Candidates]:
         """Return the changes to try, by kind."""
-        resources = self._document.model.resources  # type: ignore[union-attr]
+        resources, settings = self._document.model.resources, self._compilation.settings  # type: ignore[union-attr]
         number = getattr(resources, "nodes", None)
-        nodes: dict[str, Mapping[str, str]] = {
-            obj["metadata"]["name"]: obj["metadata"].get("labels") or {}
-            for obj in self._compilation.objects
-            if obj["kind"] == "Node"
-        }
         asked = RequestedResources(
             resources.pool,
             resources.gpu,
@@ -95,7 +93,7 @@ class _Trial:
             self._scarce,
             _amount(resources, self._scarce),
         )
-        return list(candidates(asked, gpu_inventory(self._snapshot, self._compilation.settings, nodes)))
+        return list(candidates(asked, gpu_inventory(self._snapshot, settings, labels_by_node(self._others))))
 
     def first(self, kind: Candidates) -> Suggestion | None:
         """Return the smallest change of a kind with which the job fits, or None."""
