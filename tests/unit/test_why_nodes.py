@@ -182,6 +182,17 @@ def test_fix_labels_unlabelled_gpu_nodes() -> None:
     assert answer.fix == f"label the nodes that have it: `gpuctl label node gpu-1 {TYPE}=h100`"
 
 
+@pytest.mark.parametrize("offered", [device_class(), device_class("gpu.nvidia.com", resource=None)])
+def test_gpus_of_a_driver_have_a_type(offered: Object) -> None:
+    """Nodes of a driver (DRA) do not report their GPUs as allocatable."""
+    nodes = [node("cpu-1"), node("dra-1"), node("dra-2", labels={"nvidia.com/gpu.product": "L4"})]
+    slices = [resource_slice(name, 4) for name in ("dra-1", "dra-2")]
+    devices = {"device_classes": [offered], "resource_slices": slices}
+    answer = finding_of(waiting(nodes, 1, selector={TYPE: "h100"}, snapshot=devices))
+    assert answer.message == "no node of the cluster has the GPU type h100; it has no type (1 node), L4 (1 node)"
+    assert answer.fix == f"label the nodes that have it: `gpuctl label node dra-1 {TYPE}=h100`"
+
+
 def test_fix_for_an_unknown_pool() -> None:
     nodes = [node("cpu-1"), *gpu_nodes(1), node("gpu-9", 8, labels={POOL: "training-pool"})]
     answer = finding_of(waiting(nodes, selector={POOL: "trainig-pool"}))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from gpuctl.capacity.devices.device_counts import offered_by_drivers
+from gpuctl.capacity.devices.device_requests import CLASS_PREFIX
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
 from gpuctl.hints import command_line
 from gpuctl.language.names import DEFAULT_POOL
@@ -86,15 +88,22 @@ def _other_labels(pending: PendingPods) -> Finding:
 
 def _gpu_type(pending: PendingPods) -> Finding | None:
     """No node of the pool has the GPU type in the platform's label."""
-    key, wanted = pending.evidence.settings.label("gpu-type"), pending.gpu_type
+    settings, wanted = pending.evidence.settings, pending.gpu_type
+    key = settings.label("gpu-type")
     names = wanted.split(" or ") if wanted is not None else []
     if not names or any(node_info.node.labels.get(key) in names for node_info in pending.pool_nodes):
         return None
     first = names[0]
-    gpus = PlatformGpus(pending.evidence.settings)
-    # Count types as `gpuctl get gpu-types` does; nodes without GPUs have none.
+    gpus = PlatformGpus(settings)
+    # Count types as `gpuctl get gpu-types` does; nodes without GPUs have none. Nodes do not report GPUs of drivers.
+    asked = [*settings.gpu_resources, *(CLASS_PREFIX + name for name in settings.gpu_classes)]
+    offered = offered_by_drivers(pending.evidence.snapshot, asked) if pending.evidence.snapshot is not None else {}
     holders = [
-        node_info for node_info in pending.pool_nodes if _has_gpus(pending, node_info) or key in node_info.node.labels
+        node_info
+        for node_info in pending.pool_nodes
+        if key in node_info.node.labels
+        or node_info.node.name in offered
+        or any(capacity_of(node_info, resource) for resource in settings.gpu_resources)
     ]
     types = Counter(gpus.type_of(_node(node_info)) or "" for node_info in holders)
     numbers = {**_numbers(pending), "gpuType": wanted, "gpuTypes": dict(types)}
@@ -203,10 +212,6 @@ def _words(name: str) -> list[str]:
 
 def _node(node_info: NodeInfo) -> Object:
     return {"metadata": {"labels": dict(node_info.node.labels)}}
-
-
-def _has_gpus(pending: PendingPods, node_info: NodeInfo) -> bool:
-    return any(capacity_of(node_info, resource) for resource in pending.evidence.settings.gpu_resources)
 
 
 def _is_large_enough(pending: PendingPods, node_info: NodeInfo) -> bool:
