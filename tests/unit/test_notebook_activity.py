@@ -11,12 +11,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import gpuctl
-from gpuctl.usecases.policies.notebook_policy import parse_activity
+from gpuctl.kube.scope import Scope
+from gpuctl.kube.session import Session
+from gpuctl.language.settings import Settings
+from gpuctl.objects.ownership_metadata import records
+from gpuctl.objects.timestamps import format_timestamp
+from gpuctl.reading.jobs.job_objects import Identity, Job
+from gpuctl.usecases.policies.idle_verdicts import IdleJob, IdleVerdict
+from gpuctl.usecases.policies.notebook_policy import GpuUse, notebooks_at_limits, parse_activity
+from gpuctl.usecases.queries.read_context import ReadContext
 
 DOCUMENT = """\
 kind: notebook
@@ -193,3 +201,70 @@ def test_limits_of_a_notebook_are_lifted() -> None:
     found = gpuctl.compile(gpuctl.Source("lab.yaml", json.dumps(document)))
     (lifted,) = gpuctl.lift(found.objects, found.settings)
     assert lifted["notebook"] == limits
+
+
+class Notebook:
+    """A session with one notebook whose pod was created from a template with device claims, and its objects by kind."""
+
+    def __init__(self, *claims: Any, **objects: list[Any]) -> None:
+        owner = {"kind": "StatefulSet", "name": "lab", "uid": "u", "controller": True}
+        metadata = {"name": "lab-0", "namespace": "team", "uid": "p", "ownerReferences": [owner]}
+        spec = {"containers": [{"name": "main"}], "resourceClaims": list(claims)}
+        status = {"startTime": format_timestamp(NOW - 100 * 3600)}
+        self.pod = {"metadata": metadata, "spec": spec, "status": status}
+        self.objects = {"Pod": [self.pod], **objects}
+
+    def list_objects(self, resource: Any, *_: Any, **__: Any) -> tuple[list[Any], str]:
+        return self.objects.get(resource.kind, []), ""
+
+    def text(self, *_: Any) -> str:
+        return json.dumps({"time": TIME, "last_activity": format_timestamp(NOW - 50 * 3600), "busy": 0})
+
+    def at_limit(self) -> list[IdleJob]:
+        """Return what the policy says if the use of the notebook's GPUs is not measured."""
+        settings = Settings()
+        keys = records(settings)
+        metadata = {"name": "lab", "namespace": "team", "uid": "u", "annotations": {keys.stop_after: "2h"}}
+        workload = {"kind": "StatefulSet", "apiVersion": "apps/v1", "metadata": metadata, "spec": {"template": {}}}
+        job = Job(Identity("team", "lab", "notebook"), workload)
+        reader = ReadContext(Scope(cast(Session, self), "team"), settings, keys)
+        return list(notebooks_at_limits(reader, [job], {"u": "lab"}, GpuUse({}, {}, "5 %"), NOW))
+
+
+def claimed_devices(driver: str, number: int) -> dict[str, list[Any]]:
+    """Return a template that requests devices of the class of a driver, and the class, the devices and the claim."""
+    request = {"name": "r", "exactly": {"deviceClassName": driver, "count": number}}
+    spec = {"devices": {"requests": [request]}}
+    device = {"attributes": {"type": {"string": "gpu"}}}
+    names = [f"d{index}" for index in range(number)]
+    results = [{"driver": driver, "pool": "n", "device": name} for name in names]
+    reserved = [{"resource": "pods", "name": "lab-0", "uid": "p"}]
+    status = {"allocation": {"devices": {"results": results}}, "reservedFor": reserved}
+    node = {"driver": driver, "nodeName": "n", "pool": {"name": "n"}, "devices": [{"name": n, **device} for n in names]}
+    metadata = {"name": "cards", "namespace": "team"}
+    return {
+        "DeviceClass": [{"metadata": {"name": driver}, "spec": {}}],
+        "ResourceClaimTemplate": [{"metadata": metadata, "spec": {"spec": spec}}],
+        "ResourceSlice": [{"spec": node}],
+        "ResourceClaim": [{"metadata": metadata, "spec": spec, "status": status}],
+    }
+
+
+TEMPLATE = {"name": "cards", "resourceClaimTemplateName": "cards"}
+
+
+@pytest.mark.parametrize(
+    ("notebook", "gpus", "verdict"),
+    [
+        (Notebook(TEMPLATE, **claimed_devices("gpu.nvidia.com", 4)), 4, IdleVerdict.UNKNOWN),
+        (Notebook(TEMPLATE, **claimed_devices("nic.example.com", 2)), 0, IdleVerdict.PAUSE),
+        (Notebook({"name": "cards", "resourceClaimName": "shared"}), 1, IdleVerdict.UNKNOWN),
+        (Notebook(TEMPLATE), 1, IdleVerdict.UNKNOWN),
+        (Notebook(), 0, IdleVerdict.PAUSE),
+    ],
+    ids=["four GPUs", "no GPU", "of several pods", "unknown template", "no claims"],
+)
+def test_gpus_of_claims_are_counted(notebook: Notebook, gpus: int, verdict: IdleVerdict) -> None:
+    """A notebook with GPUs is paused only if their use is known."""
+    (found,) = notebook.at_limit()
+    assert (found.gpus, found.verdict) == (gpus, verdict)

@@ -231,7 +231,7 @@ def pod_row(
         created_at=pod["metadata"].get("creationTimestamp"),
         started_at=status.get("startTime"),
         pools=pools_of(pod, names.keys.pool),
-        gpu=_pod_gpus(pod, names),
+        gpu=gpus_of_pod(pod, names),
         gpu_type=selected_gpu_type(pod["spec"], names.gpu_type),
         priority=labels_of(pod).get(names.priority),
         applied_by=applied_by(workload, names.keys) if workload is not None else None,
@@ -247,7 +247,7 @@ def job_row(job: Job, names: PlatformKeys) -> JobTableRow:
     if job.workload is None:
         newest = pod_row(job.pods[-1], job.identity, names)
         ready = f"{sum(map(is_ready, job.pods))}/{len(job.pods)}"
-        gpus = sum(_pod_gpus(pod, names) for pod in job.pods if not has_ended(pod))
+        gpus = sum(gpus_of_pod(pod, names) for pod in job.pods if not has_ended(pod))
         return newest._replace(uid=main_uid(job), pod=None, ready=ready, gpu=gpus)
     main, pods, namespace = job.workload, [] if is_idle_schedule(job) else job.pods, job.identity.namespace
     templates = pod_templates(not_started(main))
@@ -318,7 +318,7 @@ def _done(job: Job) -> int:
     return 0 if job.workload["kind"] in SERVICES else replicas(not_started(job.workload))
 
 
-def _pod_gpus(pod: Object, names: PlatformKeys) -> int:
+def gpus_of_pod(pod: Object, names: PlatformKeys) -> int:
     """Return the GPUs of a pod: those that its claims hold, or request until they are allocated."""
     namespace = pod["metadata"].get("namespace") or ""
     requested = _requested(pod["spec"], namespace, names)

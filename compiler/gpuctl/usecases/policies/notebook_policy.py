@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from gpuctl.acts import pausing
-from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.names import ACTIVITY_CONTAINER
@@ -22,6 +22,7 @@ from gpuctl.objects.label_names import owner_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.timestamps import format_timestamp, seconds_of
 from gpuctl.reading.jobs.job_objects import Job
+from gpuctl.reading.jobs.job_rows import PlatformKeys, gpus_of_pod, platform_keys, with_claimed_gpus
 from gpuctl.reading.jobs.notebook_limits import LimitSeconds, limits_of, start_of
 from gpuctl.reading.jobs.status import one_line
 from gpuctl.usecases.policies.idle_verdicts import IdleJob, IdleVerdict, warned_at
@@ -81,20 +82,23 @@ def notebooks_at_limits(
         return
     pods = reader.scope.all("Pod", labels=f"{reader.keys.job_type}=notebook")
     running = {str(controller_uid(pod)): pod for pod in pods if start_of(pod) is not None}
+    own = [replace(job, pods=[running[_uid(job)]]) for job in limited if _uid(job) in running]
+    counted = with_claimed_gpus(platform_keys(reader.settings, reader.keys), reader.scope, own)
     for job in limited:
         pod = running.get(_uid(job))
         start = start_of(pod) if pod is not None else None
         if pod is not None and start is not None:
-            judged = _judged(reader, job, pod, start, use, now)
+            judged = _judged(reader, job, pod, start, use, now, _gpus(pod, counted))
             if judged is not None:
                 yield judged._replace(name=names[_uid(job)])
 
 
-def _judged(reader: ReadContext, job: Job, pod: Object, start: float, use: GpuUse, now: float) -> IdleJob | None:
+def _judged(
+    reader: ReadContext, job: Job, pod: Object, start: float, use: GpuUse, now: float, gpus: float
+) -> IdleJob | None:
     live = job.workload
     assert live is not None
     limits, keys = limits_of(live, reader.keys), reader.keys
-    gpus = _gpus(reader, pod)
     found = IdleJob(
         job.identity.namespace,
         key_of(live).kind,
@@ -203,11 +207,11 @@ def parse_activity(text: str, now: float) -> Activity:
     return Activity(now if found.get("busy") else min(last, now))
 
 
-def _gpus(reader: ReadContext, pod: Object) -> float:
-    """Return the number of GPUs of a pod; devices of a claim count as one."""
-    asked = pod_requests(pod["spec"])
-    number = float(sum(amount for name, amount in asked.items() if name in reader.settings.gpu_resources))
-    return number or float(bool(pod["spec"].get("resourceClaims")))
+def _gpus(pod: Object, found: PlatformKeys) -> float:
+    """Return the number of GPUs of a pod; one if its claims may be for GPUs, whose use then has to be known."""
+    namespace, claims = pod["metadata"]["namespace"], pod["spec"].get("resourceClaims") or []
+    templates = {(namespace, claim.get("resourceClaimTemplateName")) for claim in claims}
+    return float(gpus_of_pod(pod, found) or not templates <= found.requested.keys())
 
 
 def _uid(job: Job) -> str:
