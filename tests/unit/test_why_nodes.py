@@ -405,6 +405,36 @@ def test_pods_of_different_roles_that_wait_for_the_same_are_counted_together() -
     assert answer.message.startswith("3 pods of 3 wait: there is no PersistentVolumeClaim corpus")
 
 
+@pytest.mark.parametrize(
+    ("difference", "cause"),
+    [
+        (
+            {"initContainers": [{"name": "s", "restartPolicy": "Always", "resources": {"limits": {GPU: "7"}}}]},
+            "gpu-shortage",
+        ),
+        ({"overhead": {"memory": "1Ti"}}, "memory-shortage"),
+        (
+            {
+                "topologySpreadConstraints": [
+                    {"topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+                ]
+            },
+            "topology-spread",
+        ),
+    ],
+    ids=["sidecar", "overhead", "spread"],
+)
+def test_pods_that_other_nodes_can_run_are_not_identical(difference: Object, cause: str) -> None:
+    """The older pod fits; the other role's pod does not."""
+    evidence = waiting(gpu_nodes())
+    (pod,) = evidence.job.pods
+    other = copy.deepcopy(pod)
+    other["metadata"].update(name="other", uid="other")
+    other["spec"].update(difference)
+    found = finding_of(replace(evidence, job=replace(evidence.job, pods=[pod, other])))
+    assert (found.cause, found.pod) == (cause, "other")
+
+
 def test_words_of_another_scheduler_are_quoted_if_nodes_have_room() -> None:
     """Volcano holds all pods of a group back for one that does not fit."""
     evidence = waiting(gpu_nodes(), schedulerName="volcano")

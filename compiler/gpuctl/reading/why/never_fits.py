@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuctl.capacity.snapshot.snapshot_entries import SCHEDULER
 from gpuctl.language.sentences import say
 from gpuctl.reading.why import node_selection, node_shortage, pod_refusals, queue_causes
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding
-from gpuctl.reading.why.pending_pods import SCHEDULER, PendingPods, scheduler_of, uncreated_pods
+from gpuctl.reading.why.pending_pods import PendingPods, scheduler_of, uncreated_pods
 
 
 def refused(evidence: Evidence) -> Finding | None:

@@ -24,7 +24,9 @@ from gpuctl.capacity.scheduler.scheduling import (
     nodes_that_pass,
     rules_named,
 )
+from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
+from gpuctl.capacity.snapshot.snapshot_entries import SCHEDULER, host_ports
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.sentences import Sentence, clauses, say
 from gpuctl.objects.api_resources import Object, labels_of
@@ -41,7 +43,6 @@ from gpuctl.reading.why.finding import Finding, Proof
 # FitError.Error. The text after the reasons is a sentence of its own.
 _WORDS = re.compile(r"0/(?P<nodes>\d+) nodes are available: (?P<reasons>.*?)\.(?: |\Z)")
 _REASON = re.compile(r"(?:(?P<number>\d+) )?(?P<text>.+)")
-SCHEDULER = "default-scheduler"
 _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
@@ -313,12 +314,13 @@ def _kind(pod: Object) -> str:
         "nodeSelector",
         "affinity",
         "tolerations",
+        "topologySpreadConstraints",
         "schedulerName",
         "schedulingGates",
         "priority",
         "resourceClaims",
     )
-    asked = [[item.get("resources"), item.get("ports")] for item in spec.get("containers") or []]
+    asked = [*sorted((name, str(amount)) for name, amount in pod_requests(spec).items()), *host_ports(spec)]
     claims = [volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or []]
     revision = [labels_of(pod).get(key) for key in ("pod-template-hash", "controller-revision-hash")]
     reasons = [item.get("reason") for item in (pod.get("status") or {}).get("conditions") or []]

@@ -10,6 +10,7 @@ from typing import Any
 from gpuctl.capacity.fit.smallest_change import is_maintenance_taint
 from gpuctl.capacity.scheduler.scheduler_model import NodeInfo
 from gpuctl.capacity.scheduler.scheduling import ROOM, failing_rule, nodes_that_pass, untolerated_taint
+from gpuctl.capacity.snapshot.snapshot_entries import SCHEDULER
 from gpuctl.hints import kubectl_line
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.sentences import Sentence, Template, say
@@ -19,7 +20,7 @@ from gpuctl.objects.selectors import taint_text
 from gpuctl.reading.why import node_selection, node_shortage, resource_claims, scheduler_message, volume_claims
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, most_urgent
-from gpuctl.reading.why.pending_pods import SCHEDULER, PendingPods, is_not_ready, pending_pods, scheduler_of
+from gpuctl.reading.why.pending_pods import PendingPods, is_not_ready, pending_pods, scheduler_of
 
 Numbers = dict[str, Any]
 _LISTED = 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuctl.capacity.snapshot.snapshot_entries import SCHEDULER
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.objects.api_resources import Object
 from gpuctl.objects.durations import rough_duration
@@ -14,7 +15,7 @@ from gpuctl.reading.why.event_proofs import event_proof, is_outdated, known_proo
 from gpuctl.reading.why.evidence import Evidence, is_unscheduled
 from gpuctl.reading.why.finding import Finding, Proof
 from gpuctl.reading.why.image_pulls import open_pull
-from gpuctl.reading.why.pending_pods import SCHEDULER, scheduler_of
+from gpuctl.reading.why.pending_pods import scheduler_of
 from gpuctl.reading.why.stopped_jobs import command
 
 YOUNG = 60.0
