@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import click
 import pytest
@@ -19,9 +19,12 @@ from gpuctl.cli.commands.label import parse
 from gpuctl.cli.output.amounts import format_share, rounded_amount, rounded_bytes
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.not_found import no_such, suggestion
+from gpuctl.kube.scope import Scope
+from gpuctl.kube.session import Session
 from gpuctl.language.platform_document import PlatformDocument
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
+from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.nodes.gpu_type_rows import gpu_types
 from gpuctl.reading.nodes.inventory import Inventory
 from gpuctl.reading.nodes.label_rows import labels_with
@@ -31,6 +34,8 @@ from gpuctl.reading.nodes.node_rows import NodeDetails, read_nodes, status_of
 from gpuctl.reading.nodes.pool_rows import read_pools
 from gpuctl.reading.nodes.registered_cards import registered_cards
 from gpuctl.reading.queues.quota_rows import read_quotas, select_quotas
+from gpuctl.usecases.queries.job_queries import JobGpuUsage, gpu_use
+from gpuctl.usecases.queries.read_context import ReadContext
 from support.device_nodes import divisible_slices
 
 SETTINGS = Settings()
@@ -221,7 +226,7 @@ def test_extended_resource_that_is_a_part_of_a_card() -> None:
     pods = [pod(uid, "n", container(1)) for uid in "uvw"]
     for uid, one_pod in zip("uvw", pods, strict=True):
         one_pod["metadata"]["uid"] = uid
-    assert found.gpus_of(pods, resources) == {"v": -1, "w": 0}
+    assert found.gpus_of(pods, resources) == {}
     (row,) = read_nodes([node(gpus=0)], pods, KEYS, GPUS, found)
     assert (row.gpu_total, row.gpu_used, row.gpu_free) == (2, 2, 0)
     assert row.used is not None
@@ -640,3 +645,24 @@ def test_parse_label_keys_to_delete() -> None:
 def test_invalid_label_arguments_are_usage_errors(words: str) -> None:
     with pytest.raises(click.UsageError):
         parse(words.split(), delete=False)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "use"), [(None, JobGpuUsage(2, 2, 1)), ("a", JobGpuUsage(2, None, 1))], ids=["cluster", "namespace"]
+)
+def test_shares_of_one_card_use_one_gpu(namespace: str | None, use: JobGpuUsage) -> None:
+    """The node reports ten shares for each of its two cards. A pod on a node that may not be seen counts, too."""
+
+    class Cluster:
+        def list_objects(self, resource: Any, *_: Any, **__: Any) -> tuple[list[Object], str]:
+            return [obj] if resource.kind == "Node" else [], ""
+
+    settings = Settings(PlatformDocument.model_validate({"kind": "platform", "gpu": {"sharing": "hami"}}))
+    obj = node(gpus=20)
+    obj["metadata"]["annotations"] = {"hami.io/node-nvidia-register": HAMI_CARDS}
+    shares = [pod(f"p{index}", "n", app="train") for index in range(3)] + [pod("p3", None, app="train")]
+    shares.append(pod("p4", "other", app="train"))
+    for index, share in enumerate(shares):
+        share["metadata"].update(uid=str(index), annotations={"hami.io/vgpu-devices-allocated": "GPU-a,NVIDIA,1,0:;"})
+    reader = ReadContext(Scope(cast(Session, Cluster()), namespace), settings, KEYS)
+    assert gpu_use(reader, [Job(Identity("a", "train", "training"), None, shares)]) == use

@@ -63,9 +63,11 @@ class Devices:
         return {name: amount for name, amount in found.items() if amount}
 
     def gpus_of(self, pods: Iterable[Object], resources: Container[str]) -> dict[str, int]:
-        """Return uid of a pod -> number of GPUs by :meth:`of_pod`, for pods with any."""
-        held = {str(pod["metadata"].get("uid") or ""): self.of_pod(pod, resources) for pod in pods}
-        return {uid: int(sum(amounts.values())) for uid, amounts in held.items() if amounts}
+        """Return uid of a pod -> number of GPUs by :meth:`of_pod`, for pods with any. What was requested is shown also
+        of pods with a part of it.
+        """
+        held = ((str(pod["metadata"].get("uid") or ""), self.of_pod(pod, resources)) for pod in pods)
+        return {uid: number for uid, amounts in held if (number := int(sum(amounts.values()))) > 0}
 
 
 NO_DEVICES = Devices()
@@ -93,19 +95,21 @@ def read_devices(scope: Scope, resources: Iterable[str]) -> Devices:
     return count_gpu_devices(classes, slices, claims, frozenset(resources))
 
 
+def read_claimed_devices(scope: Scope, resources: Iterable[str], pods: Iterable[Object]) -> Devices:
+    """Read the devices that are GPUs, as :func:`read_devices`. Nothing is read if no pod has a claim."""
+    has_claims = any(
+        pod["spec"].get("resourceClaims") or any(name.startswith(CLASS_PREFIX) for name in _requested(pod))
+        for pod in pods
+    )
+    return read_devices(scope, resources) if has_claims else NO_DEVICES
+
+
 def gpus_of_claims(scope: Scope, resources: Collection[str], pods: Collection[Object]) -> dict[str, int]:
     """Return uid of a pod -> GPUs that its resource claims hold. Nothing is read if no pod has a claim.
 
     GPUs that several pods share are counted for one of them.
     """
-    if not any(
-        pod["spec"].get("resourceClaims") or any(name.startswith(CLASS_PREFIX) for name in _requested(pod))
-        for pod in pods
-    ):
-        return {}
-    claimed = read_devices(scope, resources).gpus_of(pods, resources)
-    # What was requested is shown also of pods with a part of it.
-    return {uid: number for uid, number in claimed.items() if number > 0}
+    return read_claimed_devices(scope, resources, pods).gpus_of(pods, resources)
 
 
 def count_gpu_devices(

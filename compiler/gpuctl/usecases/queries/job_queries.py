@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpuctl.capacity.snapshot.pod_requests import amounts
 from gpuctl.language.sentences import say
 from gpuctl.language.settings import Settings
 from gpuctl.objects.label_names import SWEEP
@@ -15,8 +14,9 @@ from gpuctl.reading.jobs.job_ids import without_general_prefix
 from gpuctl.reading.jobs.job_objects import Identity, Job, read_jobs
 from gpuctl.reading.jobs.job_rows import JobFilter, JobTableRow
 from gpuctl.reading.jobs.row_changes import watch_rows
-from gpuctl.reading.nodes.node_devices import read_devices
+from gpuctl.reading.nodes.node_devices import read_claimed_devices, read_devices
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
+from gpuctl.reading.nodes.node_rows import read_nodes
 from gpuctl.usecases.queries.read_context import ReadContext
 from gpuctl.usecases.service.service_jobs import gpu_use_of_service, pages_of_rows
 
@@ -192,7 +192,7 @@ def jobs_of_sweep(reader: ReadContext, query: JobQuery) -> list[JobTableRow]:
 class JobGpuUsage(NamedTuple):
     """GPUs of jobs.
 
-    :param allocated: GPUs of pods on nodes.
+    :param allocated: GPUs of pods on nodes; a card that several pods share counts once, if nodes may be read.
     :param total: GPUs of all nodes; None for a single namespace or if nodes may not be read.
     :param waiting: GPUs that unscheduled pods request.
     """
@@ -208,25 +208,22 @@ def gpu_use(reader: ReadContext, jobs: Iterable[Job]) -> JobGpuUsage:
         return JobGpuUsage(*gpu_use_of_service(reader.service, reader.scope))
     jobs, labels = list(jobs), job_rows.platform_keys(reader.settings, reader.keys)
     nodes = reader.scope.all_if_allowed("Node", why=say("the total of GPUs is not shown"))
-    total = None
-    if nodes is None or reader.scope.namespace is not None:
-        labels = job_rows.with_claimed_gpus(labels, reader.scope, jobs)
-    else:
-        gpus, devices = PlatformGpus(reader.settings), read_devices(reader.scope, labels.gpus)
-        pods = [pod for job in jobs for pod in job.pods]
-        labels = labels._replace(claimed=devices.gpus_of(pods, labels.gpus))
-        labels = job_rows.with_requested_gpus(labels, reader.scope, jobs)
-        offered = (devices.offered.get(node["metadata"]["name"], {}) for node in nodes)
-        capacity = (amounts((node.get("status") or {}).get("allocatable")) for node in nodes)
-        total = sum(map(gpus.count, (*capacity, *offered)))
-    asked = sum({job.identity: _asked(job, labels) for job in jobs}.values())
-    allocated = sum(
-        job_rows.pod_row(pod, job.identity, labels).gpu
-        for job in jobs
-        for pod in job.pods
-        if pod["spec"].get("nodeName") and not has_ended(pod)
+    pods = [pod for job in jobs for pod in job.pods]
+    has_total = nodes is not None and reader.scope.namespace is None
+    devices = (
+        read_devices(reader.scope, labels.gpus) if has_total else read_claimed_devices(reader.scope, labels.gpus, pods)
     )
-    return JobGpuUsage(allocated, total, max(0, asked - allocated))
+    labels = labels._replace(claimed=devices.gpus_of(pods, labels.gpus))
+    labels = job_rows.with_requested_gpus(labels, reader.scope, jobs)
+    asked = sum({job.identity: _asked(job, labels) for job in jobs}.values())
+    bound = [pod for pod in pods if pod["spec"].get("nodeName") and not has_ended(pod)]
+    waiting = max(0, asked - sum(job_rows.gpus_of_pod(pod, labels) for pod in bound))
+    found = read_nodes(nodes or (), pods, reader.keys, PlatformGpus(reader.settings), devices)
+    total = sum(node.gpu_total for node in found) if has_total else None
+    # Several pods with shares (HAMi, Volcano) use one card of their node.
+    used = {node.name: node.gpu_used or 0 for node in found} if devices.is_known else {}
+    others = sum(job_rows.gpus_of_pod(pod, labels) for pod in bound if pod["spec"]["nodeName"] not in used)
+    return JobGpuUsage(sum(used.values()) + others, total, waiting)
 
 
 def _asked(job: Job, labels: job_rows.PlatformKeys) -> int:
