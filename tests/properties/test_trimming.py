@@ -257,7 +257,9 @@ def of_nodes(objects: list[Object]) -> list[Any]:
         GpuLabels.listed(states),
         [PoolReport.model_validate(pool).as_json() for pool in read_pools(inventory, SETTINGS, KEYS)],
         QuotaList.of(read_quotas(quotas, ranges, SETTINGS, foreign=True)).as_json(),
-        NamespaceList.of(item.row for item in read_namespaces(contents, SETTINGS, KEYS)).as_json(),
+        NamespaceList.of(
+            item.row for item in read_namespaces(contents, SETTINGS, platform_keys(SETTINGS, KEYS))
+        ).as_json(),
     ]
 
 

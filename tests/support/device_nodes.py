@@ -130,3 +130,24 @@ def claimant(name: str, template: str, pool: str) -> Document:
     claims["containers"] = [{"name": "main", "resources": {"claims": [{"name": template}]}}]  # type: ignore[list-item]
     resources = {"pool": pool, "gpu": 0, "cpu": 1, "memory": "1Gi"}
     return training(name, resources=resources, podPatch=claims)
+
+
+def claimed_devices(driver: str, number: int) -> dict[str, list[Any]]:
+    """Return a template that requests devices of the class of a driver, and the class, the devices and the claim of the
+    pod with the uid ``p``, by kind.
+    """
+    request = {"name": "r", "exactly": {"deviceClassName": driver, "count": number}}
+    spec = {"devices": {"requests": [request]}}
+    device = {"attributes": {"type": {"string": "gpu"}}}
+    names = [f"d{index}" for index in range(number)]
+    results = [{"driver": driver, "pool": "n", "device": name} for name in names]
+    reserved = [{"resource": "pods", "name": "p", "uid": "p"}]
+    status = {"allocation": {"devices": {"results": results}}, "reservedFor": reserved}
+    node = {"driver": driver, "nodeName": "n", "pool": {"name": "n"}, "devices": [{"name": n, **device} for n in names]}
+    metadata = {"name": "cards", "namespace": "team"}
+    return {
+        "DeviceClass": [{"metadata": {"name": driver}, "spec": {}}],
+        "ResourceClaimTemplate": [{"metadata": metadata, "spec": {"spec": spec}}],
+        "ResourceSlice": [{"spec": node}],
+        "ResourceClaim": [{"metadata": metadata, "spec": spec, "status": status}],
+    }

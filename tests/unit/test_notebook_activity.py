@@ -25,6 +25,7 @@ from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.usecases.policies.idle_verdicts import IdleJob, IdleVerdict
 from gpuctl.usecases.policies.notebook_policy import GpuUse, notebooks_at_limits, parse_activity
 from gpuctl.usecases.queries.read_context import ReadContext
+from support.device_nodes import claimed_devices
 
 DOCUMENT = """\
 kind: notebook
@@ -229,25 +230,6 @@ class Notebook:
         job = Job(Identity("team", "lab", "notebook"), workload)
         reader = ReadContext(Scope(cast(Session, self), "team"), settings, keys)
         return list(notebooks_at_limits(reader, [job], {"u": "lab"}, GpuUse({}, {}, "5 %"), NOW))
-
-
-def claimed_devices(driver: str, number: int) -> dict[str, list[Any]]:
-    """Return a template that requests devices of the class of a driver, and the class, the devices and the claim."""
-    request = {"name": "r", "exactly": {"deviceClassName": driver, "count": number}}
-    spec = {"devices": {"requests": [request]}}
-    device = {"attributes": {"type": {"string": "gpu"}}}
-    names = [f"d{index}" for index in range(number)]
-    results = [{"driver": driver, "pool": "n", "device": name} for name in names]
-    reserved = [{"resource": "pods", "name": "lab-0", "uid": "p"}]
-    status = {"allocation": {"devices": {"results": results}}, "reservedFor": reserved}
-    node = {"driver": driver, "nodeName": "n", "pool": {"name": "n"}, "devices": [{"name": n, **device} for n in names]}
-    metadata = {"name": "cards", "namespace": "team"}
-    return {
-        "DeviceClass": [{"metadata": {"name": driver}, "spec": {}}],
-        "ResourceClaimTemplate": [{"metadata": metadata, "spec": {"spec": spec}}],
-        "ResourceSlice": [{"spec": node}],
-        "ResourceClaim": [{"metadata": metadata, "spec": spec, "status": status}],
-    }
 
 
 TEMPLATE = {"name": "cards", "resourceClaimTemplateName": "cards"}

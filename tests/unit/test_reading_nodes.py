@@ -35,8 +35,10 @@ from gpuctl.reading.nodes.pool_rows import read_pools
 from gpuctl.reading.nodes.registered_cards import registered_cards
 from gpuctl.reading.queues.quota_rows import read_quotas, select_quotas
 from gpuctl.usecases.queries.job_queries import JobGpuUsage, gpu_use
+from gpuctl.usecases.queries.pool_queries import pool_states
+from gpuctl.usecases.queries.quota_queries import list_namespaces, quota_holders
 from gpuctl.usecases.queries.read_context import ReadContext
-from support.device_nodes import divisible_slices
+from support.device_nodes import claimed_devices, divisible_slices
 
 SETTINGS = Settings()
 KEYS = records(SETTINGS)
@@ -647,15 +649,24 @@ def test_invalid_label_arguments_are_usage_errors(words: str) -> None:
         parse(words.split(), delete=False)
 
 
+class Lists:
+    """A session that lists these objects, by kind."""
+
+    def __init__(self, **objects: list[Object]) -> None:
+        self.objects = objects
+
+    def list_objects(self, resource: Any, *_: Any, **__: Any) -> tuple[list[Object], str]:
+        return self.objects.get(resource.kind, []), ""
+
+    def each(self, task: Any, items: Any) -> list[Any]:
+        return list(map(task, items))
+
+
 @pytest.mark.parametrize(
     ("namespace", "use"), [(None, JobGpuUsage(2, 2, 1)), ("a", JobGpuUsage(2, None, 1))], ids=["cluster", "namespace"]
 )
 def test_shares_of_one_card_use_one_gpu(namespace: str | None, use: JobGpuUsage) -> None:
     """The node reports ten shares for each of its two cards. A pod on a node that may not be seen counts, too."""
-
-    class Cluster:
-        def list_objects(self, resource: Any, *_: Any, **__: Any) -> tuple[list[Object], str]:
-            return [obj] if resource.kind == "Node" else [], ""
 
     settings = Settings(PlatformDocument.model_validate({"kind": "platform", "gpu": {"sharing": "hami"}}))
     obj = node(gpus=20)
@@ -664,5 +675,20 @@ def test_shares_of_one_card_use_one_gpu(namespace: str | None, use: JobGpuUsage)
     shares.append(pod("p4", "other", app="train"))
     for index, share in enumerate(shares):
         share["metadata"].update(uid=str(index), annotations={"hami.io/vgpu-devices-allocated": "GPU-a,NVIDIA,1,0:;"})
-    reader = ReadContext(Scope(cast(Session, Cluster()), namespace), settings, KEYS)
+    reader = ReadContext(Scope(cast(Session, Lists(Node=[obj])), namespace), settings, KEYS)
     assert gpu_use(reader, [Job(Identity("a", "train", "training"), None, shares)]) == use
+
+
+def test_gpus_of_claims_count_in_namespaces_and_pools() -> None:
+    """A pod on a node holds devices (DRA); one that waits requests those of its template."""
+    pods = [pod(name, place, {"name": "c"}, app="train") for name, place in (("p", "n"), ("q", None))]
+    for one_pod in pods:
+        claim = {"name": "cards", "resourceClaimTemplateName": "cards"}
+        one_pod["metadata"].update(uid=one_pod["metadata"]["name"], namespace="team")
+        one_pod["spec"]["resourceClaims"] = [claim]
+    objects = {"Namespace": [{"metadata": {"name": "team"}}], "Pod": pods, **claimed_devices("gpu.nvidia.com", 4)}
+    reader = ReadContext(Scope(cast(Session, Lists(**objects)), None), SETTINGS, KEYS)
+    assert [row.gpu_used for row in list_namespaces(reader, everything=True)] == [4]
+    assert [(holder.pod, holder.gpu) for holder in quota_holders(reader, "team") or ()] == [("p", 4), ("q", 4)]
+    (default,) = pool_states(reader)
+    assert [(holder.pod, holder.gpu) for holder in default.waiting or ()] == [("q", 4)]

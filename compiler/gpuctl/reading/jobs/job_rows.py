@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -174,6 +174,13 @@ def with_claimed_gpus(names: PlatformKeys, scope: Scope, jobs: Iterable[Job]) ->
     jobs = list(jobs)
     names = names._replace(claimed=gpus_of_claims(scope, names.gpus, [pod for job in jobs for pod in job.pods]))
     return with_requested_gpus(names, scope, jobs)
+
+
+def with_gpus_of_pods(names: PlatformKeys, scope: Scope, pods: Collection[Object]) -> PlatformKeys:
+    """Return keys with the GPUs that resource claims of pods hold or request, as :func:`with_claimed_gpus`."""
+    specs = ((pod["metadata"]["namespace"], pod["spec"]) for pod in pods)
+    requested = read_requested_gpus(scope, specs, names.classes)
+    return names._replace(claimed=gpus_of_claims(scope, names.gpus, pods), requested=requested)
 
 
 def with_requested_gpus(names: PlatformKeys, scope: Scope, jobs: Iterable[Job]) -> PlatformKeys:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ApiError
@@ -12,6 +13,7 @@ from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import RESOURCES, Object
 from gpuctl.objects.companion_names import pool_of
 from gpuctl.objects.ownership_metadata import Records
+from gpuctl.reading.nodes.claim_templates import TemplateKey
 from gpuctl.reading.nodes.node_devices import NO_DEVICES, Devices, read_devices
 
 # Source: scheduler.go, NewInformerFactory: the scheduler does not watch finished pods.
@@ -24,12 +26,14 @@ class Inventory(NamedTuple):
     :param pods: unfinished pods of all namespaces; None if the user may not list them.
     :param definitions: ConfigMaps with pool definitions; None if the user may not list them.
     :param devices: GPUs offered as DRA devices, and the pods that hold them.
+    :param requested: GPUs that claims of waiting pods request, by their templates.
     """
 
     nodes: list[Object]
     pods: list[Object] | None
     definitions: list[Object] | None
     devices: Devices = NO_DEVICES
+    requested: Mapping[TemplateKey, int] = MappingProxyType({})
 
 
 def read_inventory(

@@ -166,8 +166,8 @@ def pool_name(node: Object, keys: Records) -> str:
     return labels_of(node).get(keys.pool) or DEFAULT_POOL
 
 
-def pod_on_node(pod: Object, requests: Amounts, keys: Records, gpus: PlatformGpus) -> PodOnNode:
-    """Return a pod with the GPUs that it requests."""
+def pod_on_node(pod: Object, gpus: int, keys: Records) -> PodOnNode:
+    """Return a pod with the number of GPUs that it holds or requests."""
     labels, metadata = labels_of(pod), pod["metadata"]
     kind = labels.get(keys.job_type)
     return PodOnNode(
@@ -175,7 +175,7 @@ def pod_on_node(pod: Object, requests: Amounts, keys: Records, gpus: PlatformGpu
         (labels.get("app") if kind else None) or _owner(metadata),
         metadata["namespace"],
         kind,
-        gpus.count(requests),
+        gpus,
         pod["spec"].get("nodeName"),
         labels.get(keys.pool) if kind else None,
     )
@@ -205,7 +205,7 @@ def read_nodes(
         requests = sum_by_key((held_amounts(pod_requests(pod["spec"]), gpus.shares), devices.of_pod(pod, gpus.vendors)))
         used[place] = sum_by_key((used.get(place, {}), requests))
         cards.setdefault(place, CardUse()).add(pod, requests, gpus.shares)
-        found = pod_on_node(pod, requests, keys, gpus)
+        found = pod_on_node(pod, gpus.count(requests), keys)
         if found.kind or found.gpu:
             holders.setdefault(place, []).append(found)
     known = pods is not None

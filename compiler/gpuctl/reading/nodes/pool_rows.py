@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -14,6 +13,7 @@ from gpuctl.objects.api_resources import Object, annotations_of
 from gpuctl.objects.companion_names import pool_definition, pool_limits, pool_of
 from gpuctl.objects.ownership_metadata import Records
 from gpuctl.objects.workload_state import has_ended
+from gpuctl.reading.nodes.claim_templates import requested_gpus
 from gpuctl.reading.nodes.inventory import Inventory
 from gpuctl.reading.nodes.node_gpus import UNKNOWN, PlatformGpus
 from gpuctl.reading.nodes.node_rows import STATUSES, NodeDetails, PodOnNode, pod_on_node, read_nodes
@@ -113,20 +113,26 @@ def read_pools(found: Inventory, settings: Settings, keys: Records) -> list[Pool
     for node in read_nodes(found.nodes, found.pods, keys, gpus, found.devices):
         members.setdefault(node.pool, []).append(node)
     definitions = {pool_of(item, keys) or "": item for item in found.definitions or ()}
-    waiting = waiting_pods(found.pods, keys, gpus)
+    waiting = waiting_pods(found, keys, gpus)
     names = sorted({*members, *definitions} - {DEFAULT_POOL, ""})
     return [
         _pool(name, members.get(name, []), definitions.get(name), waiting, settings) for name in [*names, DEFAULT_POOL]
     ]
 
 
-def waiting_pods(pods: Iterable[Object] | None, keys: Records, gpus: PlatformGpus) -> list[PodOnNode] | None:
+def waiting_pods(found: Inventory, keys: Records, gpus: PlatformGpus) -> list[PodOnNode] | None:
     """Return the unscheduled pods of jobs; None if pods may not be read."""
-    if pods is None:
+    if found.pods is None:
         return None
-    queue = (pod for pod in pods if not pod["spec"].get("nodeName") and not has_ended(pod))
-    found = (pod_on_node(pod, pod_requests(pod["spec"]), keys, gpus) for pod in queue)
-    return sorted((item for item in found if item.kind), key=lambda item: (item.namespace, item.name, item.pod))
+
+    def gpus_of(pod: Object) -> int:
+        return gpus.count(pod_requests(pod["spec"])) + requested_gpus(
+            pod["spec"], pod["metadata"]["namespace"], found.requested
+        )
+
+    queue = (pod for pod in found.pods if not pod["spec"].get("nodeName") and not has_ended(pod))
+    waiting = (pod_on_node(pod, gpus_of(pod), keys) for pod in queue)
+    return sorted((item for item in waiting if item.kind), key=lambda item: (item.namespace, item.name, item.pod))
 
 
 def _pool(

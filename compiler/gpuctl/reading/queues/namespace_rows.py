@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.scope import Scope
 from gpuctl.language.names import SYSTEM_NAMESPACE
@@ -15,8 +14,8 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import RESOURCES, WORKLOADS, Key, Object, labels_of
 from gpuctl.objects.ownership_metadata import Records, is_controlled, is_ours
 from gpuctl.objects.workload_state import end_state, has_ended
+from gpuctl.reading.jobs.job_rows import PlatformKeys, gpus_of_pod
 from gpuctl.reading.nodes.inventory import UNFINISHED
-from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.nodes.node_rows import PodOnNode, pod_on_node
 from gpuctl.reading.queues.quota_rows import QuotaState, read_quotas
 
@@ -145,12 +144,14 @@ def read_contents(scope: Scope, keys: Records) -> NamespaceLists:
     return NamespaceLists(namespaces, assumed, quotas, ranges, pods, mains, queues)
 
 
-def read_namespaces(found: NamespaceLists, settings: Settings, keys: Records) -> list[Namespace]:
-    """Return the namespaces, by name."""
-    gpus = PlatformGpus(settings)
+def read_namespaces(found: NamespaceLists, settings: Settings, names: PlatformKeys) -> list[Namespace]:
+    """Return the namespaces, by name.
+
+    :param names: the platform's keys, with the GPUs that claims of the pods hold or request.
+    """
     named = {str(item["metadata"]["name"]): item for item in found.namespaces}
     quotas = _by_namespace(read_quotas(found.quotas, found.ranges, settings, queues=found.queues, foreign=True))
-    pods = [pod_on_node(pod, pod_requests(pod["spec"]), keys, gpus) for pod in found.pods if not has_ended(pod)]
+    pods = [pod_on_node(pod, gpus_of_pod(pod, names), names.keys) for pod in found.pods if not has_ended(pod)]
     holders = _by_namespace(item for item in pods if item.kind or item.gpu)
     jobs: dict[str, list[Object]] = {}
     for main in found.workloads:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.reading.nodes import inventory
+from gpuctl.reading.nodes.claim_templates import read_requested_gpus
 from gpuctl.reading.nodes.node_rows import NodeDetails
 from gpuctl.reading.nodes.pool_rows import PoolState, read_pools
 from gpuctl.usecases.queries.read_context import ReadContext, check_names
@@ -66,4 +67,8 @@ def _views(reader: ReadContext, names: Sequence[str], *, with_nodes: bool) -> li
 def pool_states(reader: ReadContext) -> list[PoolState]:
     """Read the pools of a cluster by name, ``default`` last."""
     found = inventory.read_inventory(reader.scope, reader.keys, definitions=True, gpus=reader.settings.gpu_resources)
-    return read_pools(found, reader.settings, reader.keys)
+    waiting = (
+        (pod["metadata"]["namespace"], pod["spec"]) for pod in found.pods or () if not pod["spec"].get("nodeName")
+    )
+    requested = read_requested_gpus(reader.scope, waiting, reader.settings.gpu_classes)
+    return read_pools(found._replace(requested=requested), reader.settings, reader.keys)

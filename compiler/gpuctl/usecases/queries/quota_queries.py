@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from gpuctl.capacity.snapshot.pod_requests import pod_requests
 from gpuctl.hints import NAMED_NAMESPACE, ListHint
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.not_found import no_such
@@ -13,9 +12,9 @@ from gpuctl.kube.quota_lists import list_quota_objects
 from gpuctl.kube.scope import Scope
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.sentences import say
-from gpuctl.objects.api_resources import RESOURCES
+from gpuctl.objects.api_resources import RESOURCES, Object
+from gpuctl.reading.jobs.job_rows import PlatformKeys, gpus_of_pod, platform_keys, with_gpus_of_pods
 from gpuctl.reading.nodes.inventory import UNFINISHED
-from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.nodes.node_rows import PodOnNode, pod_on_node
 from gpuctl.reading.queues.namespace_rows import (
     Namespace,
@@ -100,8 +99,12 @@ def quota_holders(reader: ReadContext, namespace: str) -> Sequence[PodOnNode | H
     pods = Scope(reader.scope.session, namespace).all_if_allowed("Pod", fields=UNFINISHED)
     if pods is None:
         return None
-    gpus = PlatformGpus(reader.settings)
-    return [pod_on_node(pod, pod_requests(pod["spec"]), reader.keys, gpus) for pod in pods]
+    counted = _gpu_keys(reader, pods)
+    return [pod_on_node(pod, gpus_of_pod(pod, counted), reader.keys) for pod in pods]
+
+
+def _gpu_keys(reader: ReadContext, pods: Collection[Object]) -> PlatformKeys:
+    return with_gpus_of_pods(platform_keys(reader.settings, reader.keys), reader.scope, pods)
 
 
 def list_namespaces(
@@ -136,7 +139,7 @@ def _rows_of_cluster(reader: ReadContext, names: Sequence[str], *, everything: b
         error.hint = say("name a namespace that you may read: {command}", command=how)
         raise
     reader.scope.take_notes(scope)
-    shown = read_namespaces(found, reader.settings, reader.keys)
+    shown = read_namespaces(found, reader.settings, _gpu_keys(reader, found.pods))
     if found.assumed or scope.is_confined:
         there = {item.name for item in shown}
         shown += [_namespace(reader, name) for name in dict.fromkeys(names) if name not in there]
@@ -170,7 +173,8 @@ def _namespace(reader: ReadContext, name: str) -> Namespace:
     found: list[Namespace] = []
     if is_dns_label(name):
         scope = Scope(reader.scope.session, name)
-        found = read_namespaces(read_contents(scope, reader.keys), reader.settings, reader.keys)
+        contents = read_contents(scope, reader.keys)
+        found = read_namespaces(contents, reader.settings, _gpu_keys(reader, contents.pods))
         reader.scope.take_notes(scope)
     if not found:
         raise no_such("namespace", name, reader.scope.session.names(RESOURCES["Namespace"]))
