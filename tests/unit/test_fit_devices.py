@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
+from gpuctl.apply.plan import evictions
+from gpuctl.apply.plan.apply_request import ApplyRequest
+from gpuctl.apply.plan.evictions import add_fit_results
+from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.capacity.devices.device_selectors import UnknownMatch, selector_of_device
 from gpuctl.capacity.fit.job_fit import Fit, fit
 from gpuctl.capacity.scheduler.scheduler_model import HOST_NAME
 from gpuctl.capacity.snapshot.device_entries import device_class_entry, resource_claim_entry, with_taint_rules
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
+from gpuctl.kube.session import Session
+from gpuctl.objects.api_resources import key_of
 from support.fit_objects import (
     GPU,
     GPU_CLASS,
@@ -357,3 +364,20 @@ def test_selector_of_at_most_2000_characters_is_evaluated() -> None:
     assert selector_of_device(longest, GPU_CLASS, {})
     with pytest.raises(UnknownMatch, match="too long"):
         selector_of_device(f"{longest} ", GPU_CLASS, {})
+
+
+def test_plan_notes_that_jobs_with_claims_wait_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their pods request no extended resource."""
+    have = cluster([node("a", 0)], device_classes=[device_class()], resource_slices=[resource_slice("a", 4)])
+    held = replace(have, pods=[holder("one", "a", 4)], resource_claims=[resource_claim("one", "a", 0, 1, 2, 3)])
+    monkeypatch.setattr(evictions, "take_snapshot", lambda *_, **__: held)
+
+    class Classes:
+        def list_objects(self, *_: Any, **__: Any) -> tuple[list[Object], str]:
+            return [], ""
+
+    new = claiming(priority="")
+    del new["spec"]["template"]["spec"]["containers"][0]["resources"]
+    steps = [Step("create", key_of(obj), desired=obj, method="post") for obj in (claim_template(exactly(2)), new)]
+    add_fit_results(cast(Session, Classes()), Plan(steps), ApplyRequest())
+    assert [wait.cause for wait in steps[1].waits] == ["room"]

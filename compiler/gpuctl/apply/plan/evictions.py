@@ -46,8 +46,8 @@ class _Class(NamedTuple):
 def add_fit_results(session: Session, plan: Plan, request: ApplyRequest) -> None:
     """Add the prediction of ``fit`` to the plan: verdict, victims and waits of its steps, and questions to ``confirm``.
 
-    The cluster's nodes and pods are read only for plans that create pods with GPUs, in a queue, or that may evict
-    others. What is unknown becomes a note: this never stops an apply.
+    The cluster's nodes and pods are read only for plans that create pods with GPUs or device claims, in a queue, or
+    that may evict others. What is unknown becomes a note: this never stops an apply.
     """
     steps = [step for step in plan.steps if _makes_pods(step)]
     if not steps:
@@ -55,7 +55,7 @@ def add_fit_results(session: Session, plan: Plan, request: ApplyRequest) -> None
     try:
         classes = _classes(session, plan)
         bold = [step for step in steps if _may_evict(step, classes)]
-        if bold or any(_is_queued(step) or _asks_for(step, request.settings.gpu_resources) for step in steps):
+        if bold or any(_is_queued(step) or _asks_for(step, request.settings.scarce_gpu_resources) for step in steps):
             _add_results(session, plan, steps, bold, request)
     except ClusterError as error:
         plan.notes.append(say(_UNKNOWN, error=error.message))
@@ -162,7 +162,8 @@ def _templates(step: Step) -> list[Object]:
 
 
 def _asks_for(step: Step, resources: frozenset[str]) -> bool:
-    return any(pod_requests(template["spec"]).keys() & resources for template in _templates(step))
+    specs = [template["spec"] for template in _templates(step)]
+    return any(pod_requests(spec).keys() & resources or spec.get("resourceClaims") for spec in specs)
 
 
 def _classes(session: Session, plan: Plan) -> dict[str, _Class] | None:
