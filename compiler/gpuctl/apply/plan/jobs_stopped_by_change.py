@@ -18,7 +18,7 @@ from gpuctl.apply.state.managed_fields import fields_of
 from gpuctl.backend.canonical_form import canonical
 from gpuctl.backend.lowering_context import Lowered
 from gpuctl.capacity.pods.demand import is_object_of, owns
-from gpuctl.capacity.snapshot.pod_requests import amounts
+from gpuctl.capacity.snapshot.pod_requests import amounts, total_of
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.compilation import Compilation
 from gpuctl.gitops.restarts import differing_fields
@@ -184,9 +184,7 @@ def _stopped_job(
     _, namespace, name = key_of(item.object)
     since = min((pod["startTime"] for pod in pods if pod.get("startTime")), default="")
     taken = parse_timestamp(snapshot.taken_at).timestamp()
-    gpus = sum(
-        amount for pod in pods for key, amount in amounts(pod["requests"]).items() if key in settings.gpu_resources
-    )
+    gpus = sum(total_of(amounts(pod["requests"]), settings.gpu_resources) for pod in pods)
     return StoppedJob(
         item.document.kind, namespace, name, manner, reason, since, age(since or None, taken), len(pods), int(gpus)
     )

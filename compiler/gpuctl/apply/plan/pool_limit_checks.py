@@ -15,7 +15,7 @@ from gpuctl.apply.plan.claim_charges import ClaimCharges
 from gpuctl.apply.plan.plan import WRITING, Step
 from gpuctl.apply.plan.pool_labels import in_pool
 from gpuctl.capacity.admission.quota_charges import DEVICES
-from gpuctl.capacity.snapshot.pod_requests import pod_requests
+from gpuctl.capacity.snapshot.pod_requests import pod_requests, total_of
 from gpuctl.kube.api_errors import if_allowed
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
@@ -173,9 +173,8 @@ def _gpus(workload: Object, most: int | None, pool: str, claims: ClaimCharges, r
     total = 0
     for template, pods in pod_templates(_in_full(workload, most, request.keys)):
         if labels_of(template).get(request.keys.pool) == pool:
-            requests = pod_requests(template["spec"])
             devices = claims.planned(template, namespace).get(DEVICES) or {}
-            each = sum(int(amount) for name, amount in requests.items() if name in settings.gpu_resources)
+            each = int(total_of(pod_requests(template["spec"]), settings.gpu_resources))
             total += pods * (each + sum(devices.get(class_limit(name), 0) for name in settings.gpu_classes))
     return total
 

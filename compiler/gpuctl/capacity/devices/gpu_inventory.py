@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gpuctl.capacity.devices.device_counts import offered_by_drivers
 from gpuctl.capacity.snapshot.planned_node_labels import labels_with
-from gpuctl.capacity.snapshot.pod_requests import amounts
+from gpuctl.capacity.snapshot.pod_requests import amounts, total_of
 from gpuctl.capacity.snapshot.snapshot_document import Snapshot
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.settings import Settings
@@ -26,7 +26,7 @@ def gpu_inventory(
     pools: dict[str, dict[str, list[int]]] = {}
     for node in snapshot.nodes:
         own = labels_with(node, labels)
-        gpus = sum(int(amount) for name, amount in amounts(node["allocatable"]).items() if name in resources)
+        gpus = int(total_of(amounts(node["allocatable"]), resources))
         gpus += sum(offered.get(node["name"], {}).values())
         types = pools.setdefault(own.get(settings.label("pool"), DEFAULT_POOL), {})
         types.setdefault(_gpu_type(own, settings), []).append(gpus)

@@ -7,7 +7,7 @@ resize, the largest of the desired, allocated and actual amount counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -27,6 +27,11 @@ UNSTATED = {"cpu": Fraction(1, 10), "memory": Fraction(200 << 20)}
 def amounts(resources: Mapping[str, str | int | float] | None) -> Amounts:
     """Parse a resource list (``requests``, ``limits``, ``hard`` ...)."""
     return {name: quantity(value) for name, value in (resources or {}).items()}
+
+
+def total_of(found: Mapping[str, Fraction], names: Container[str]) -> Fraction:
+    """Return the sum of the amounts of some resources, such as those that are GPUs."""
+    return sum((amount for name, amount in found.items() if name in names), Fraction(0))
 
 
 def container_requests(container: Object) -> Amounts:

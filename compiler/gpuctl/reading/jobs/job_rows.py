@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gpuctl.apply.state.applied_by import applied_by
-from gpuctl.capacity.snapshot.pod_requests import pod_requests
+from gpuctl.capacity.snapshot.pod_requests import pod_requests, total_of
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.sentences import Sentence, say
@@ -334,8 +334,7 @@ def gpus_of_pod(pod: Object, names: PlatformKeys) -> int:
 
 def gpus_of_spec(spec: Object, namespace: str, names: PlatformKeys) -> int:
     """Return the GPUs that a pod requests as a resource or by claims."""
-    amounts = pod_requests(spec).items()
-    return int(sum(amount for name, amount in amounts if name in names.gpus)) + _requested(spec, namespace, names)
+    return int(total_of(pod_requests(spec), names.gpus)) + _requested(spec, namespace, names)
 
 
 def _requested(spec: Object, namespace: str, names: PlatformKeys) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
+from gpuctl.capacity.snapshot.pod_requests import total_of
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Object, labels_of
 from gpuctl.objects.pod_specs import required_node_terms
@@ -65,7 +66,7 @@ class PlatformGpus:
 
     def count(self, amounts: Mapping[str, Fraction]) -> int:
         """Return the number of GPUs of all vendors among amounts of resources; each MIG slice counts as one."""
-        return int(sum(amount for resource, amount in amounts.items() if resource in self.vendors))
+        return int(total_of(amounts, self.vendors))
 
     def is_label(self, key: str) -> bool:
         """Return True if a label names a GPU type."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuctl.capacity.snapshot.pod_requests import pod_requests
+from gpuctl.capacity.snapshot.pod_requests import pod_requests, total_of
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import TRAININGS, Object
 from gpuctl.objects.pod_templates import pod_templates
@@ -26,7 +26,7 @@ def running_sidecar(evidence: Evidence) -> Finding | None:
     name, code = pod["metadata"]["name"], int(ended["state"]["terminated"].get("exitCode") or 0)
     resources = evidence.settings.gpu_resources
     gpus = sum(evidence.claimed_gpus.get(item["metadata"]["uid"], 0) for item, _, _ in found) + int(
-        sum(amount for item, _, _ in found for key, amount in pod_requests(item["spec"]).items() if key in resources)
+        sum(total_of(pod_requests(item["spec"]), resources) for item, _, _ in found)
     )
     since = evidence.since(ended["state"]["terminated"].get("finishedAt"))
     many = say("{pods:pod} of {total}: ", pods=len(found), total=evidence.wanted) if evidence.wanted > 1 else ""
