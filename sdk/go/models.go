@@ -405,7 +405,7 @@ type GpuTypeList struct {
 
 // GpusOfJobs: `GET /gpu-use`: GPUs that jobs hold and wait for.
 type GpusOfJobs struct {
-	// GPUs of the jobs' pods that are on nodes.
+	// GPUs of the jobs' pods that are on nodes. A card that pods share counts once if nodes can be read.
 	Allocated int64 `json:"allocated"`
 	// GPUs of all nodes; null for a single namespace, or if nodes may not be read.
 	Total *int64 `json:"total"`
@@ -707,7 +707,7 @@ type JobItem struct {
 	AppliedBy *string `json:"appliedBy"`
 	CreatedAt *string `json:"createdAt"`
 	StartedAt *string `json:"startedAt"`
-	// GPUs of the pod, or of all pods of the job.
+	// GPUs of the pod, or of all pods of the job. A MIG slice, a time slice and a share of a card count as one each.
 	GPU     int64   `json:"gpu"`
 	GPUType *string `json:"gpuType"`
 	// The status that `gpuctl get jobs` shows, such as Queued of a pending job.
@@ -771,7 +771,7 @@ type JobPod struct {
 	AppliedBy *string `json:"appliedBy"`
 	CreatedAt *string `json:"createdAt"`
 	StartedAt *string `json:"startedAt"`
-	// GPUs of the pod, or of all pods of the job.
+	// GPUs of the pod, or of all pods of the job. A MIG slice, a time slice and a share of a card count as one each.
 	GPU     int64   `json:"gpu"`
 	GPUType *string `json:"gpuType"`
 	// Name of the pod.
@@ -1071,7 +1071,7 @@ type ListedPod struct {
 	AppliedBy *string `json:"appliedBy"`
 	CreatedAt *string `json:"createdAt"`
 	StartedAt *string `json:"startedAt"`
-	// GPUs of the pod, or of all pods of the job.
+	// GPUs of the pod, or of all pods of the job. A MIG slice, a time slice and a share of a card count as one each.
 	GPU     int64   `json:"gpu"`
 	GPUType *string `json:"gpuType"`
 	// Name of the pod; null in the row of a job.

@@ -30,7 +30,11 @@ class JobFields(SharedModel):
 class ListedFields(JobFields):
     """Fields of a job in all lists."""
 
-    gpu: int = Field(description="GPUs of the pod, or of all pods of the job.", examples=[4])
+    gpu: int = Field(
+        description="GPUs of the pod, or of all pods of the job. A MIG slice, a time slice and a share of a card count "
+        "as one each.",
+        examples=[4],
+    )
     gpu_type: str | None = Field(None, examples=["a100-80g"])
 
 
@@ -106,7 +110,11 @@ class PodPage(SharedModel):
 class GpusOfJobs(SharedModel):
     """``GET /gpu-use``: GPUs that jobs hold and wait for."""
 
-    allocated: int = Field(description="GPUs of the jobs' pods that are on nodes.", examples=[24])
+    allocated: int = Field(
+        description="GPUs of the jobs' pods that are on nodes. A card that pods share counts once if nodes can be "
+        "read.",
+        examples=[24],
+    )
     total: int | None = Field(
         None, description="GPUs of all nodes; null for a single namespace, or if nodes may not be read.", examples=[32]
     )

@@ -449,7 +449,7 @@ class GpusOfJobs(Answer):
     """``GET /gpu-use``: GPUs that jobs hold and wait for."""
 
     allocated: int
-    """GPUs of the jobs' pods that are on nodes."""
+    """GPUs of the jobs' pods that are on nodes. A card that pods share counts once if nodes can be read."""
     total: int | None = None
     """GPUs of all nodes; null for a single namespace, or if nodes may not be read."""
     waiting: int
@@ -769,7 +769,8 @@ class JobItem(Answer):
     created_at: str | None = None
     started_at: str | None = None
     gpu: int
-    """GPUs of the pod, or of all pods of the job."""
+    """GPUs of the pod, or of all pods of the job. A MIG slice, a time slice and a share of a card count as one each.
+    """
     gpu_type: str | None = None
     status_word: str
     """The status that `gpuctl get jobs` shows, such as Queued of a pending job."""
@@ -839,7 +840,8 @@ class JobPod(Answer):
     created_at: str | None = None
     started_at: str | None = None
     gpu: int
-    """GPUs of the pod, or of all pods of the job."""
+    """GPUs of the pod, or of all pods of the job. A MIG slice, a time slice and a share of a card count as one each.
+    """
     gpu_type: str | None = None
     pod: str
     """Name of the pod."""
@@ -1165,7 +1167,8 @@ class ListedPod(Answer):
     created_at: str | None = None
     started_at: str | None = None
     gpu: int
-    """GPUs of the pod, or of all pods of the job."""
+    """GPUs of the pod, or of all pods of the job. A MIG slice, a time slice and a share of a card count as one each.
+    """
     gpu_type: str | None = None
     pod: str | None = None
     """Name of the pod; null in the row of a job."""
