@@ -76,6 +76,27 @@ def test_open_cpu_node_does_not_hide_closed_gpu_nodes(state: Object, cause: str,
     assert "device plugin" not in str(answer.fix)
 
 
+LIMIT = {"type": "Container", "defaultRequest": {"memory": "1Ti"}, "default": {"memory": "1Ti"}}
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"limit_ranges": [{"namespace": "preemption-22", "name": "later", "limits": [LIMIT]}]},
+        {"runtime_classes": [{"name": "kata", "overhead": {"memory": "1Ti"}}]},
+    ],
+    ids=["limit-range", "overhead"],
+)
+def test_admission_changes_no_pod_that_exists(later: Object) -> None:
+    """The API server adds the defaults of LimitRanges and the overhead of RuntimeClasses when a pod is created."""
+    evidence = waiting(gpu_nodes(2, unschedulable=True), snapshot=later, runtimeClassName="kata")
+    assert evidence.job.identity.namespace == "preemption-22"
+    resources = evidence.pods[0]["spec"]["containers"][0]["resources"]
+    for part in ("requests", "limits"):
+        del resources[part]["memory"]
+    assert finding_of(evidence).cause == "cordoned"
+
+
 def test_message_that_no_node_has_gpus_only_if_none_has() -> None:
     assert "no node there has any nvidia.com/gpu" in finding_of(waiting([node("cpu-1"), node("cpu-2")])).message
     # The nodes that are large enough are closed; a smaller one is open.

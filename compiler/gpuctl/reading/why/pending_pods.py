@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -278,7 +278,7 @@ def uncreated_pods(evidence: Evidence) -> Iterator[PendingPods]:
     for place, (template, number) in enumerate(pod_templates(started)):
         metadata = {"namespace": evidence.job.identity.namespace, "name": f"{workload['metadata']['name']}-{place}"}
         pod = as_pod({**template, "metadata": {**(template.get("metadata") or {}), **metadata}})
-        yield _case(evidence, pod, max(1, number), scheduling_inputs(evidence.snapshot, [pod])[_name(pod)])
+        yield _case(evidence, pod, max(1, number), _inputs(evidence.snapshot, [pod])[_name(pod)])
 
 
 def _case(evidence: Evidence, pod: Object, number: int, known: SchedulingInput) -> PendingPods:
@@ -298,7 +298,16 @@ def group_identical(pods: Iterable[Object]) -> list[tuple[Object, int]]:
 
 
 def scheduling_inputs(snapshot: Snapshot, pods: Sequence[Object]) -> dict[tuple[str, str], SchedulingInput]:
-    """Return the scheduler model's input for pending pods, by namespace and name."""
+    """Return the scheduler model's input for pending pods, by namespace and name.
+
+    The pods exist: admission has changed them when they were created, and does not change them again.
+    """
+    classes = [{**item, "globalDefault": False} for item in snapshot.priority_classes]
+    runtimes = [{"name": item["name"]} for item in snapshot.runtime_classes]
+    return _inputs(replace(snapshot, limit_ranges=[], priority_classes=classes, runtime_classes=runtimes), pods)
+
+
+def _inputs(snapshot: Snapshot, pods: Sequence[Object]) -> dict[tuple[str, str], SchedulingInput]:
     cluster, demands = model_demands(snapshot, pods)
     return {(demand.namespace, demand.name): SchedulingInput(cluster, demand) for demand in demands}
 
