@@ -9,10 +9,11 @@ import pytest
 from gpuctl.api.difference_answers import ImpactEnded
 from gpuctl.api.job_list_answers import JobFields, ListedPod
 from gpuctl.apply.plan.jobs_stopped_by_change import StoppedJob
+from gpuctl.language.platform_document import PlatformDocument
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.jobs.job_objects import Identity, Job
-from gpuctl.reading.jobs.job_rows import JobTableRow, job_row, platform_keys
+from gpuctl.reading.jobs.job_rows import JobTableRow, gpus_of_spec, job_row, platform_keys
 from gpuctl.reading.jobs.status import Status
 from gpuctl.usecases.queries.job_queries import JobQuery
 from gpuctl.usecases.service.service_jobs import row_of
@@ -85,3 +86,20 @@ def test_pod_holds_its_gpus_until_it_has_ended(phase: str, gpus: int) -> None:
     }
     keys = platform_keys(Settings(), records(Settings()))
     assert job_row(Job(Identity("n", "lone", "training"), None, [pod]), keys).gpu == gpus
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [
+        {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "8192"},
+        {"nvidia.com/gpu": "1", "nvidia.com/gpucores": "30"},
+        {"enflame.com/gcu-memory": "8192"},
+        {"nvidia.com/mig-1g.10gb": "1"},
+    ],
+    ids=["memory", "cores", "memory-alone", "mig"],
+)
+def test_share_of_a_card_counts_as_one(amounts: dict[str, str]) -> None:
+    """Also one of Enflame's cards, of which a pod requests the memory and no number."""
+    settings = Settings(PlatformDocument.model_validate({"kind": "platform", "gpu": {"sharing": "hami"}}))
+    spec = {"containers": [{"name": "main", "resources": {"limits": amounts}}]}
+    assert gpus_of_spec(spec, "team", platform_keys(settings, records(settings))) == 1

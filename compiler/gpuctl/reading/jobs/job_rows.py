@@ -141,6 +141,7 @@ class PlatformKeys(NamedTuple):
     """The platform's label keys and GPU resources.
 
     :param classes: the DeviceClasses of GPUs.
+    :param single_shares: memory of shares that are always of one card, without a number of cards.
     :param claimed: uid of a pod -> number of GPUs that its resource claims hold.
     :param requested: ResourceClaimTemplate -> number of GPUs that its claims request.
     :param ahead: seconds by which the API server's clock is ahead of this machine's.
@@ -152,6 +153,7 @@ class PlatformKeys(NamedTuple):
     gpus: frozenset[str]
     sweep_values: str
     classes: frozenset[str]
+    single_shares: frozenset[str]
     claimed: Mapping[str, int] = MappingProxyType({})
     requested: Mapping[TemplateKey, int] = MappingProxyType({})
     ahead: float = 0.0
@@ -164,7 +166,8 @@ class PlatformKeys(NamedTuple):
 def platform_keys(settings: Settings, keys: Records) -> PlatformKeys:
     """Return the label keys and GPU resources of a platform."""
     gpu_type, priority, values = map(settings.label, ("gpu-type", "priority", SWEEP_VALUES))
-    return PlatformKeys(keys, gpu_type, priority, settings.gpu_resources, values, settings.gpu_classes)
+    shares = frozenset(share.memory for share in settings.share_resources.values() if not share.number)
+    return PlatformKeys(keys, gpu_type, priority, settings.gpu_resources, values, settings.gpu_classes, shares)
 
 
 def with_claimed_gpus(names: PlatformKeys, scope: Scope, jobs: Iterable[Job]) -> PlatformKeys:
@@ -333,8 +336,10 @@ def gpus_of_pod(pod: Object, names: PlatformKeys) -> int:
 
 
 def gpus_of_spec(spec: Object, namespace: str, names: PlatformKeys) -> int:
-    """Return the GPUs that a pod requests as a resource or by claims."""
-    return int(total_of(pod_requests(spec), names.gpus)) + _requested(spec, namespace, names)
+    """Return the GPUs that a pod requests as a resource or by claims. A share counts as one."""
+    requests = pod_requests(spec)
+    shares = len(names.single_shares & requests.keys())
+    return int(total_of(requests, names.gpus)) + shares + _requested(spec, namespace, names)
 
 
 def _requested(spec: Object, namespace: str, names: PlatformKeys) -> int:
