@@ -264,13 +264,16 @@ def test_capacity_is_that_of_the_live_nodes(repository: Repository) -> None:
     assert [(item["name"], item["verdict"]) for item in cluster["fit"]] == [("a", "fits")]
 
 
-@pytest.mark.parametrize("leaves", [True, False])
-def test_jobs_do_not_fit_on_nodes_that_leave_their_pool(repository: Repository, leaves: bool) -> None:
-    before = {"pool.yaml": pool({"n1": A, "n2": A})}
-    after = {"pool.yaml": pool({"n1": A})} if leaves else before
+@pytest.mark.parametrize(
+    ("leaves", "platform"), [(True, ""), (False, ""), (True, "gitops: argocd\n")], ids=["leaves", "stays", "argocd"]
+)
+def test_jobs_do_not_fit_on_nodes_that_leave_their_pool(repository: Repository, leaves: bool, platform: str) -> None:
+    """A GitOps controller does not remove the labels of nodes that are no longer in git."""
+    before = {"pool.yaml": pool({"n1": A, "n2": A}), "platform.yaml": f"kind: platform\nversion: v0.1\n{platform}"}
+    after = {**before, "pool.yaml": pool({"n1": A})} if leaves else before
     nodes = [node("n1", 4), node("n2")]
     found = impact_of(repository, before, {**after, "a.yaml": training("a", gpu=5)}, nodes, [], "text")
-    assert ("never fits" in found.out) is leaves, found.out
+    assert ("never fits" in found.out) is (leaves and not platform), found.out
 
 
 def test_pool_without_a_document_has_its_labelled_nodes(repository: Repository) -> None:

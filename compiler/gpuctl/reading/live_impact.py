@@ -132,9 +132,11 @@ def live_impact(
     }
     changed = _changed(old, new, kept)
     objects = [obj for obj in (new.objects if new else ()) if key_of(obj) in changed or _counts(obj)]
+    # A controller does not prune nodes: one that leaves its pool keeps its labels.
     objects += [
         {"kind": "Node", "metadata": {"name": name, "labels": labels}}
         for name, labels in _changed_labels(old, new).items()
+        if gitops is None or name in _nodes(new)
     ]
     answers = fit(snapshot, objects)
     absent = sorted(_nodes(new).keys() - {node["name"] for node in snapshot.nodes})
