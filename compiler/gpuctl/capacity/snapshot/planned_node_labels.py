@@ -24,8 +24,8 @@ def labels_with(item: Object, planned: Mapping[str, Mapping[str, str | None]]) -
 def with_removed_labels(snapshot: Snapshot, objects: Iterable[Object], keys: Records) -> list[Object]:
     """Return the objects of documents with the labels that applying them removes from nodes.
 
-    As with ``apply``, a node leaves a pool whose document does not name it, and a pool's labels that no other manager
-    has set are removed if the document does not state them.
+    As with ``apply``, a node leaves a pool whose document does not name it. Other labels of pools are removed if the
+    document does not state them. A label that another manager has set stays.
     """
     objects = list(objects)
     stated, pools = labels_by_node(objects), {pool_of(obj, keys) for obj in objects} - {None}
