@@ -44,7 +44,13 @@ JOBS = (
     notebook("fuzz-note", job=_HOME, resources=_PLACE),
     compute("fuzz-web", job=_HOME, resources=_PLACE),
     training("fuzz-wide", job=_HOME, resources=_PLACE | {"nodes": 2, "gpu": 8}),
-    training(SCHEDULED, job=_HOME, resources=_PLACE, schedule="0 2 29 2 *"),
+    training(
+        SCHEDULED,
+        job=_HOME | outcome("complete"),
+        resources=_PLACE,
+        # An unfinished run would prevent the next one.
+        schedule={"cron": "0 2 29 2 *", "concurrency": "allow"},
+    ),
     training(ELASTIC, job=_HOME, resources=_PLACE | {"nodes": {"min": 1, "max": 2}}),
     training(ENDED, job=_HOME | outcome("complete"), resources=_PLACE),
 )
@@ -166,7 +172,7 @@ NAMED = {
     "/pools/delete": POOL,
     "/quotas/delete": USER,
 }
-"""Path of several names -> one that exists and can be changed so."""
+"""Path of several names, or of one job without its ``{jobId}`` -> one that exists and can be changed so."""
 _WAITS = 0.2
 """Seconds that a request may wait for a job."""
 
@@ -188,13 +194,13 @@ def served_world(directory: Path, plane: ControlPlane) -> Iterator[Served]:
 
 
 def refill(served: Served) -> None:
-    """Create again what earlier requests have deleted."""
+    """Create again what earlier requests have deleted, and wait until the ended training has ended again."""
     ask, sure = served.client(), {"confirm": "true"}
     there = {item["name"] for item in served.get("/jobs", pageSize=1000, namespace=TEAM)["items"]}
     missing = [json.dumps(job) for job in JOBS if job["job"]["name"] not in there]
     if missing:
         ask.post("/jobs/batch", json={"yamlContents": missing}, params=sure)
-        ask.post(f"/jobs/{ENDED}/wait", json={"condition": "done", "timeout": 30})
+    ask.post(f"/jobs/{ENDED}/wait", json={"condition": "done", "timeout": 30})
     if ask.get(f"/pools/{POOL}").status_code != 200:
         ask.post("/pools", json={"name": POOL, "nodes": ["node-4"]}, params=sure)
     if ask.get(f"/quotas/{USER}").status_code != 200:
@@ -287,8 +293,9 @@ def requests_of(draw: Callable[..., Any], operation: APIOperation, mode: Generat
         apart = ("hours", "cursor", "key", "namespace", "exclude_namespaces", "by")
         rest = {name: value for name, value in (case.query or {}).items() if name not in apart}
         case.query = {**rest, "start_time": NAMES["start_time"][0], "end_time": NAMES["end_time"][0]}
-    if sound and operation.path.endswith("/{jobId}/scale"):
-        case.path_parameters["jobId"] = ELASTIC
+    named = NAMED.get(operation.path.removeprefix("/api/v1").replace("/{jobId}", ""))
+    if sound and named and "jobId" in (case.path_parameters or {}):
+        case.path_parameters["jobId"] = named
     if draw(st.booleans()):
         case.headers["Accept"] = draw(st.sampled_from(_ACCEPTED))
     if case.media_type == "application/yaml" and isinstance(case.body, str):
@@ -299,16 +306,17 @@ def requests_of(draw: Callable[..., Any], operation: APIOperation, mode: Generat
         if sound:
             case.body = {name: draw(SOUND[name]) for name in sorted(fields & SOUND.keys())}
             if "names" in case.body:
-                case.body["names"] = [NAMED.get(operation.path.removeprefix("/api/v1"), JOBS[0]["job"]["name"])]
+                case.body["names"] = [named or JOBS[0]["job"]["name"]]
             if "poolName" in (case.path_parameters or {}):
                 # The path has it.
                 case.body.pop("name", None)
         for name in sorted(case.body.keys() & ODD):
             if not sound and draw(st.integers(0, 3)):
                 case.body[name] = draw(ODD[name])
-        named = {job["job"]["name"]: json.dumps(job) for job in JOBS}.get((case.path_parameters or {}).get("jobId", ""))
-        if sound and named and "yamlContent" in fields:
-            case.body["yamlContent"] = named
+        texts = {job["job"]["name"]: json.dumps(job) for job in JOBS}
+        text = texts.get((case.path_parameters or {}).get("jobId", ""))
+        if sound and text and "yamlContent" in fields:
+            case.body["yamlContent"] = text
         if "condition" in case.body:
             timeout = case.body.get("timeout", _WAITS)
             case.body["timeout"] = min(timeout, _WAITS) if isinstance(timeout, int | float) else timeout
