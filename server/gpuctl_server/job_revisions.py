@@ -9,14 +9,20 @@ from typing import Any
 from gpuctl.api.change_models import ChangedJob
 from gpuctl.api.job_history import HistoryAnswer, JobDocuments, JobRevision
 from gpuctl.api.plan_answers import PlanAnswer
-from gpuctl.apply.plan.plan import NoSuchJob
 from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.kube.session import Session
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.jobs.document_history import DocumentHistory
+from gpuctl.reading.jobs.job_lookup import JobNotFound
 from gpuctl.reading.jobs.job_lookup import find_job as find_by_name
-from gpuctl.usecases.changes.document_rollback import as_rollback, choose_target, live_document, removed_training
+from gpuctl.usecases.changes.document_rollback import (
+    as_rollback,
+    choose_target,
+    history_of_absent,
+    live_document,
+    removed_training,
+)
 from gpuctl.usecases.queries.job_queries import document_history
 from gpuctl.usecases.queries.read_context import ReadContext, context_of
 from gpuctl_server.access.caller import Caller
@@ -35,17 +41,18 @@ def visible_history(service: Service, caller: Caller, reader: ReadContext, name:
 
     :param reader: a read context of the caller; receives the notes about the history.
     :raises NoSuchJob: no job, or several jobs, have the name.
-    :raises Problem: 403.
+    :raises Problem: 403 for a given namespace.
     """
     namespace = reader.scope.namespace
     require_access(caller, AccessRequest("get", "jobs", namespace))
     if namespace is None:
         try:
             namespace = find_by_name(reader.scope, name, reader.keys)[0].identity.namespace
-        except NoSuchJob:
+        except JobNotFound:
             # A deleted job still has a history. It is searched in the default namespace of the caller.
             namespace = caller.home or service.namespace
-    require_access(caller, AccessRequest("get", "jobs", namespace))
+            if not caller.sees(namespace):
+                raise
 
     def shows(document: dict[str, Any]) -> bool:
         """Return True if the caller may see the document's pools: earlier documents may name other pools."""
@@ -112,14 +119,15 @@ def job_revision(service: Service, caller: Caller, ref: JobRef, revision: int) -
     return JobRevision.of(history.row(revision))
 
 
-def rerun_removed(change: ChangeRequest, ref: JobRef, run: RunOptions) -> PlanAnswer:
+def rerun_removed(change: ChangeRequest, ref: JobRef, run: RunOptions, absent: JobNotFound) -> PlanAnswer:
     """Create a deleted training again from its last document.
 
-    :raises NoHistory: no such training is known.
+    :param absent: the error that no job has its name.
+    :raises JobNotFound: it has no history that the caller may read.
     :raises Problem: 403, 409, 503.
     """
     with change.service.read_context(change.caller, ref.namespace) as reader:
-        history = visible_history(change.service, change.caller, reader, ref.text)
+        history = history_of_absent(absent, lambda: visible_history(change.service, change.caller, reader, ref.text))
     with change.session() as session:
         submission = _last_document(change, session, history, run)
         return apply_submission(change, session, submission, ("create", "update"), run)

@@ -15,7 +15,6 @@ from gpuctl.hints import IN_NAMESPACE
 from gpuctl.kube.api_errors import ClusterError, NotPossible
 from gpuctl.language.sentences import say
 from gpuctl.objects.api_resources import TRAINING_FORMS, Key
-from gpuctl.reading.jobs.document_history import NoHistory
 from gpuctl.reading.jobs.job_lookup import JobNotFound, find_job
 from gpuctl.reading.jobs.job_objects import Job
 from gpuctl.reading.jobs.job_rows import job_row, platform_keys
@@ -25,7 +24,7 @@ from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.change_request import ChangeRequest
 from gpuctl_server.http_problems import problem_of
 from gpuctl_server.job_changes import JobRef, await_listed, job_words
-from gpuctl_server.job_lookups import job_not_found, require_access
+from gpuctl_server.job_lookups import require_access
 from gpuctl_server.job_pausing import SuspendFunction, dry_run_message, pausing_with, resuming_with, suspend_each
 from gpuctl_server.job_revisions import listed_job, rerun_removed
 from gpuctl_server.merged_answers import visible_job_filter
@@ -57,10 +56,7 @@ def rerun_named_jobs(
     except JobNotFound as absent:
         if len(names) > 1 or failed:
             raise
-        try:
-            return rerun_removed(change, JobRef(names[0], namespace), run)
-        except NoHistory:
-            raise absent from None
+        return rerun_removed(change, JobRef(names[0], namespace), run, absent)
 
 
 def rerun_job(change: ChangeRequest, ref: JobRef, *, queue: bool, failed: bool) -> RerunJob:
@@ -70,10 +66,7 @@ def rerun_job(change: ChangeRequest, ref: JobRef, *, queue: bool, failed: bool) 
     """
     item = listed_job(change.service, change.caller, ref)
     namespace = ref.namespace if item is None else item.row.identity.namespace
-    try:
-        plan = rerun_named_jobs(change, [ref.text], namespace, change.run_options(queue=queue), failed=failed)
-    except JobNotFound:
-        raise job_not_found(ref.text, ref.namespace) from None
+    plan = rerun_named_jobs(change, [ref.text], namespace, change.run_options(queue=queue), failed=failed)
     title = f"training/{ref.text}" if item is None else job_words(item)
     job = ref.text if item is None else item.id
     if change.dry_run:

@@ -19,14 +19,14 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Resource
 from gpuctl.objects.ownership_metadata import records
 from gpuctl.reading.jobs.document_history import read_documents
-from gpuctl.reading.jobs.job_lookup import find_each, workload_of
+from gpuctl.reading.jobs.job_lookup import JobNotFound, find_each, workload_of
 from gpuctl.reading.jobs.job_objects import Identity, Job, group_by_job, job_id, newest_generation
 from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.reading.jobs.status import Status
 from gpuctl.usecases.changes.pause_and_resume import PausedJob
 from gpuctl.usecases.queries.read_context import context_of
 from gpuctl_server import job_revisions
-from gpuctl_server.http_problems import Problem, problem_of
+from gpuctl_server.http_problems import problem_of
 from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_pausing import suspend_each
 from gpuctl_server.mirror.job_board import Board, ListedJob
@@ -228,27 +228,33 @@ def test_history_that_may_not_be_read_says_where_it_is(namespace: str | None, hi
     assert caught.value.hint == f"the history of a job is in Secrets of its namespace; {hint}"
 
 
-def test_rerun_by_the_service_names_the_right_that_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job that does not exist may have been deleted: only its history says so."""
+@pytest.mark.parametrize("sees", [True, False], ids=["default namespace", "other namespaces"])
+def test_rerun_of_an_absent_job_by_a_caller_who_may_not_read_histories(sees: bool) -> None:
+    """The answer is 404 with a similar name, as on the command line. A deleted training needs its history: a hint."""
+    refusal = ApiError(403, "Forbidden", f'secrets is forbidden: {DORA} in the namespace "n"')
 
-    def absent(*_: object, **__: object) -> None:
-        raise Problem(404, "there is no job train")
+    def listed(resource: Resource, *_: object, **__: object) -> tuple[list[Any], str]:
+        if resource.plural == "secrets":
+            raise refusal
+        return [], "1"
 
-    def refuse(*_: object, **__: object) -> None:
-        raise ApiError(403, "Forbidden", f'secrets is forbidden: {DORA} in the namespace "n"')
-
-    monkeypatch.setattr(job_revisions, "find_job", absent)
-    session = cast(Session, SimpleNamespace(namespace="n", list_objects=refuse))
+    session: Any = SimpleNamespace(namespace="n", list_objects=listed, each=lambda *given: list(map(*given)))
     service = SimpleNamespace(
+        namespace="n",
         platform=Settings(),
         read_context=lambda caller, namespace: nullcontext(context_of(session, Settings(), namespace)),
         live_session=lambda caller: nullcontext(session),
     )
-    caller = SimpleNamespace(may=lambda request: SimpleNamespace(allowed=True))
+    caller = SimpleNamespace(
+        home=None, may=lambda request: SimpleNamespace(allowed=True), sees=lambda namespace: sees, pools=None
+    )
     change: Any = SimpleNamespace(service=service, caller=caller)
-    with pytest.raises(ApiError) as caught:
-        job_revisions.rerun_removed(change, JobRef("train", "n"), RunOptions())
+    absent = JobNotFound("there is no job or pod trian", "did you mean `train`?")
+    with pytest.raises(JobNotFound) as caught:
+        job_revisions.rerun_removed(change, JobRef("trian"), RunOptions(), absent)
     problem = problem_of(caught.value)
     assert problem is not None
-    assert (problem.status, problem.message) == (403, "user dora may not list secrets in namespace n")
-    assert (problem.hint or "").startswith("the history of a job is in Secrets of its namespace; ask ")
+    assert problem.status == 404
+    history = "a deleted training runs again only from its history, but user dora may not list secrets in namespace n"
+    if sees:
+        assert (problem.message, problem.hint) == (absent.message, f"did you mean `train`?; {history}")

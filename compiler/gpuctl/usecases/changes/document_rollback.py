@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from gpuctl.hints import JobHint, RevisionHint
 from gpuctl.kube.api_errors import ApiError, NotPossible
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
-from gpuctl.language.sentences import Template, say
+from gpuctl.language.sentences import Template, clauses, say
 from gpuctl.language.settings import Settings
 from gpuctl.language.workload import Workload
 from gpuctl.objects.api_resources import key_of
@@ -171,14 +171,28 @@ def rerun_present_or_removed(
         if len(names) > 1:
             raise
         scope = Scope(session, namespace)
-        try:
-            with session.within(run.timeout):
-                history = read_documents(scope, names[0], records(settings))
-        except (NoHistory, ApiError) as error:
-            if isinstance(error, ApiError) and not error.lacks_permission:
-                raise
-            raise absent from None
+        with session.within(run.timeout):
+            history = history_of_absent(absent, lambda: read_documents(scope, names[0], records(settings)))
     return _rerun_removed(session, scope, history, platform, run, callbacks)
+
+
+def history_of_absent(absent: JobNotFound, read: Callable[[], DocumentHistory]) -> DocumentHistory:
+    """Return the history of a job that does not exist: it may have been deleted.
+
+    :param absent: the error that no job has its name.
+    :param read: reads the history.
+    :raises JobNotFound: there is no history, or the user may not read it.
+    """
+    try:
+        return read()
+    except NoHistory:
+        pass
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+        unread = say("a deleted training runs again only from its history, but {refusal}", refusal=error.message)
+        absent.hint = clauses(absent.hint or "", unread)
+    raise absent
 
 
 def _rerun_removed(
