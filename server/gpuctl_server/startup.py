@@ -136,7 +136,8 @@ class _Server(LimitedServer):
         service: Service,
         certificate: TlsCertificate | None,
     ) -> None:
-        super().__init__(config, service.settings.connections, service.settings.head_timeout)
+        limits = service.settings
+        super().__init__(config, limits.connections, limits.head_timeout, service.server_time)
         self._listening = listening
         self._service = service
         self._certificate = certificate

@@ -13,6 +13,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from support.certificates import self_signed
 
 HEAD_TIMEOUT = 1.0
 CONNECTION_LIMIT = 20
+AHEAD = 9.5 * 3600
+"""Seconds by which the API server's clock is ahead of the local one."""
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n"
 LARGE_ANSWER = 8 * 1024 * 1024
 
@@ -72,7 +75,7 @@ class RunningServer:
             timeout_graceful_shutdown=5,
             log_config=None,
         )
-        self.server = LimitedServer(config, CONNECTION_LIMIT, HEAD_TIMEOUT)
+        self.server = LimitedServer(config, CONNECTION_LIMIT, HEAD_TIMEOUT, lambda: time.time() + AHEAD)
         self._thread = threading.Thread(target=self.server.run, args=([listening],))
         self._thread.start()
         while not self.server.started:
@@ -122,13 +125,18 @@ def read(connection: socket.socket) -> bytes:
 
 def read_status(connection: socket.socket) -> int:
     """Read one answer completely; return its status."""
+    return status(read_answer(connection))
+
+
+def read_answer(connection: socket.socket) -> bytes:
+    """Read one answer completely; return its head."""
     found = b""
     while b"\r\n\r\n" not in found:
         found += connection.recv(1)
     length = int(found.partition(b"content-length: ")[2].partition(b"\r\n")[0])
     while length:
         length -= len(connection.recv(length))
-    return status(found)
+    return found
 
 
 def status(answer: bytes) -> int:
@@ -162,6 +170,19 @@ def test_requests_within_the_limits_are_answered(running: RunningServer) -> None
     assert answer.count(b"HTTP/1.1 200") == 2
     assert b"\r\n\r\n204800HTTP/1.1 200" in answer
     running.until_open(0)
+
+
+def test_responses_are_dated_by_the_clock_of_the_api_server(running: RunningServer) -> None:
+    """Not by the local one, by which uvicorn dates them once a second."""
+    dates = []
+    with running.connect() as connection:
+        for _ in range(12):
+            connection.sendall(GET + b"\r\n")
+            head = read_answer(connection)
+            dates += [line[6:].decode() for line in head.split(b"\r\n") if line.lower().startswith(b"date: ")]
+            time.sleep(0.1)
+    ahead = [parsedate_to_datetime(date).timestamp() - time.time() for date in dates]
+    assert ahead == pytest.approx([AHEAD] * 12, abs=5)
 
 
 @pytest.mark.parametrize("first", [b"", GET + b"\r\n"], ids=["new", "kept alive"])

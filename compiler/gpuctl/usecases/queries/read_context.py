@@ -36,8 +36,8 @@ class ReadContext(NamedTuple):
     service: ServiceClient | None = None
 
     def now(self) -> float:
-        """Return the time by the clock of the API server, which sets the times of objects, or of the service; the local
-        time if theirs is unknown. Seconds since 1970.
+        """Return the time by the clock of the API server, which sets the times of objects and dates the responses of a
+        service; the local time if it is unknown. Seconds since 1970.
         """
         ahead = self.scope.session.known_clock_ahead if self.service is None else self.service.known_clock_ahead
         return time.time() + ahead

@@ -98,7 +98,9 @@ class ServiceClient:
 
     @property
     def known_clock_ahead(self) -> float:
-        """The seconds by which the service's clock is ahead of the local one, by the newest response; 0 if unknown."""
+        """The seconds by which the API server's clock, which dates the service's responses, is ahead of the local one;
+        0 if unknown.
+        """
         return self._transport.clock_ahead() or 0.0
 
     def check(self) -> None:

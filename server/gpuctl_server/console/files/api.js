@@ -17,7 +17,7 @@ let ahead = 0;
 /** The logout that is under way. @type {Promise<void> | null} */
 let leaving = null;
 
-/** Return how far the service's clock is ahead of this browser's, in ms: ages are about times of the service. */
+/** Return how far the API server's clock, which dates answers, is ahead of this browser's, in ms: it sets the times of objects. */
 export const clockLead = () => ahead;
 
 /** @param {Response} response */
