@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
+
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
@@ -37,12 +39,23 @@ class Listed:
         return list(map(task, items))
 
 
-def test_odd_object_leaves_out_its_job_alone() -> None:
-    """The others must not stay as they were before it was created."""
+@pytest.mark.parametrize(
+    ("odd", "lines"),
+    [
+        ({"parallelism": "many"}, ["a job is left out of the list"]),
+        ({"template": {"spec": None}}, ["a job is left out of the list"]),
+        ({"template": "x"}, ["the GPUs of resource claims could not be counted", "a job is left out of the list"]),
+    ],
+    ids=["cannot be read with the others", "has no row", "has no pods"],
+)
+def test_odd_object_leaves_out_its_job_alone(caplog: pytest.LogCaptureFixture, odd: Object, lines: list[str]) -> None:
+    """The others must not stay as they were before it was created. It is logged once, not at each computation."""
     template = {"template": {"spec": {"containers": [{"name": "main", "image": "x"}]}}}
-    session = cast(
-        Session, Listed(job("fine", template), job("odd", {**template, "parallelism": "many"}), job("last", template))
-    )
+    session = cast(Session, Listed(job("fine", template), job("odd", {**template, **odd}), job("last", template)))
     board = JobBoard(cast(Connection, None), cast(Mirror, None), SETTINGS)
-    found = board._read(ReadContext(Scope(session, None), SETTINGS, KEYS), 1)
-    assert [item.row.identity.name for item in found.jobs] == ["fine", "last"]
+    for version in (1, 2):
+        found = board._board = board._read(ReadContext(Scope(session, None), SETTINGS, KEYS), version)
+        assert [item.row.identity.name for item in found.jobs] == ["fine", "last"]
+        assert len(found.left_out) == 1
+    assert [(line.getMessage(), line.exc_info) for line in caplog.records] == [(line, None) for line in lines]
+    assert all("Error: " in line.__dict__["problem"] for line in caplog.records)

@@ -11,6 +11,7 @@ from operator import is_
 
 from gpuctl.hints import Surface, surface
 from gpuctl.kube.connection import Connection
+from gpuctl.language.masking import redact
 from gpuctl.language.sentences import current_translation
 from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import WORKLOADS, Object, annotations_of, labels_of
@@ -94,12 +95,12 @@ class ListedJob:
 class Board:
     """All jobs at one time, newest first, indexed by id, name and pod name.
 
-    ``left_out`` are the jobs whose row could not be computed.
+    ``left_out`` are the jobs that could not be read, or whose row could not be computed.
     """
 
     version: int = -1
     jobs: tuple[ListedJob, ...] = ()
-    left_out: frozenset[Identity] = frozenset()
+    left_out: frozenset[str] = frozenset()
     namespaces: frozenset[str] = frozenset()
     ids: Mapping[str, Sequence[ListedJob]] = field(default_factory=dict)
     names: Mapping[str, Sequence[ListedJob]] = field(default_factory=dict)
@@ -142,6 +143,8 @@ class JobBoard:
         self._rows: dict[Identity, ListedJob] = {}
         self._names = platform_keys(platform, records(platform))
         self._claiming: list[Object] = []
+        self._problems: dict[str, str] = {}
+        self._former_problems: dict[str, str] = {}
         self._made_new = threading.Condition()
         self._thread = threading.Thread(target=self._work, daemon=True, name="gpuctl-board")
 
@@ -191,23 +194,20 @@ class JobBoard:
             return self._read(reader, version)
 
     def _read(self, reader: ReadContext, version: int) -> Board:
-        found = list(_jobs(reader))
+        self._former_problems, self._problems = self._problems, {}
+        found = list(_jobs(reader, self._warn))
         before = self._names.claimed
         self._count_claims(reader, found)
         names = self._names
         moved = {uid for uid, _ in before.items() ^ names.claimed.items()}
-        known, old = self._rows, self._board.left_out
         rows: dict[Identity, ListedJob] = {}
-        bad: set[Identity] = set()
         for job in found:
-            listed = known.get(job.identity)
+            listed = self._rows.get(job.identity)
             if listed is None or not listed.is_about(job) or (moved and not moved.isdisjoint(map(_uid, job.pods))):
                 try:
                     listed = ListedJob(job_id(job), job, job_row(job, names))
-                except Exception:
-                    bad.add(job.identity)
-                    if job.identity not in old:
-                        LOG.exception("a job is left out of the list", extra={"job": str(job.identity)})
+                except Exception as error:
+                    self._warn(error, f"{job.identity.namespace}/{job.identity.kind}/{job.identity.object_name}")
                     continue
             rows[job.identity] = listed
         self._rows = rows
@@ -216,7 +216,7 @@ class JobBoard:
         return Board(
             version,
             tuple(jobs),
-            frozenset(bad),
+            frozenset(filter(None, self._problems)),
             frozenset(item.row.identity.namespace for item in jobs),
             _index(jobs, lambda item: (item.id,)),
             _index(jobs, lambda item: {item.row.identity.name, item.row.identity.object_name}),
@@ -225,31 +225,46 @@ class JobBoard:
 
     def _count_claims(self, reader: ReadContext, jobs: Iterable[Job]) -> None:
         """Count the GPUs of resource claims again if a job or a pod with claims has changed."""
-        claiming = [spec for job in jobs for spec in pod_specs(job) if spec.get("resourceClaims")]
-        if len(claiming) == len(self._claiming) and all(map(is_, claiming, self._claiming)):
-            return
         try:
+            claiming = [spec for job in jobs for spec in pod_specs(job) if spec.get("resourceClaims")]
+            if len(claiming) == len(self._claiming) and all(map(is_, claiming, self._claiming)):
+                return
             self._names = with_claimed_gpus(self._names, reader.scope, jobs)
             self._claiming = claiming
-        except Exception:
+        except Exception as error:
             # A list without these GPUs is better than no list; the next computation tries again.
-            LOG.exception("the GPUs of resource claims could not be counted")
+            self._warn(error)
+
+    def _warn(self, error: Exception, job: str = "") -> None:
+        """Log in one line why a job is left out, unless the last computation met the same error.
+
+        :param job: "" if the GPUs of resource claims could not be counted.
+        """
+        problem = self._problems[job] = redact(f"{type(error).__name__}: {error}")
+        if self._former_problems.get(job) == problem:
+            return
+        if job:
+            LOG.warning("a job is left out of the list", extra={"job": job, "problem": problem})
+        else:
+            LOG.warning("the GPUs of resource claims could not be counted", extra={"problem": problem})
 
 
 def _uid(pod: Object) -> str:
     return str(pod["metadata"]["uid"])
 
 
-def _jobs(reader: ReadContext) -> Iterable[Job]:
-    """Yield all jobs. If reading them together fails, read each one separately, and leave out those that fail."""
+def _jobs(reader: ReadContext, warn: Callable[[Exception, str], None]) -> Iterable[Job]:
+    """Return all jobs. If reading them together fails, read each one separately, and leave out those that fail.
+
+    :param warn: called with the error and the name of a job that is left out.
+    """
     try:
         return read_jobs(reader.scope, reader.keys)
     except Exception:
-        LOG.exception("the jobs could not be read together")
-        return _one_by_one(reader)
+        return _one_by_one(reader, warn)
 
 
-def _one_by_one(reader: ReadContext) -> Iterator[Job]:
+def _one_by_one(reader: ReadContext, warn: Callable[[Exception, str], None]) -> Iterator[Job]:
     apps: dict[tuple[str, str], tuple[list[Object], list[Object]]] = {}
     for kind in (*WORKLOADS, "Pod"):
         for obj in reader.scope.all(kind, labels=reader.keys.job_type):
@@ -261,8 +276,8 @@ def _one_by_one(reader: ReadContext) -> Iterator[Job]:
             found = group_by_job(mains, pods, reader.keys)
             add_refusals(reader.scope, found)
             add_prerequisites(reader.scope, found, reader.keys)
-        except Exception:
-            LOG.exception("a job is left out of the list", extra={"job": "/".join(key)})
+        except Exception as error:
+            warn(error, f"{key[0]}/{key[1]}")
             continue
         yield from found
 
