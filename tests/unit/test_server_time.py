@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
+from email.utils import formatdate
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 import gpuctl
+from gpuctl.cli.commands.usage.usage_options import TimeOptions, parse_range
 from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.objects.api_resources import Key, Object, Resource
@@ -23,9 +26,12 @@ from gpuctl.usecases.policies.idle_policy import judge_idle_jobs
 from gpuctl.usecases.policies.idle_verdicts import IdleVerdict
 from gpuctl.usecases.policies.notebook_use import recorded_use
 from gpuctl.usecases.queries.read_context import ReadContext, context_of
+from gpuctl.usecases.service.saved_logins import SavedLogin
 from gpuctl.usecases.service.service_client import ServiceClient
 from gpuctl.usecases.usage.job_usage import job_usage
+from gpuctl.usecases.usage.usage_backends import UsageService
 from gpuctl_server.job_metrics import metrics_over_time
+from support.byte_server import Server as ByteServer
 
 DOCUMENT = """\
 kind: notebook
@@ -156,3 +162,17 @@ def test_usage_of_a_job_is_that_of_the_last_day() -> None:
     assert job_usage(backend, "1", "nlp", reader.now()) is None
     # The server's clock goes on while other tests run.
     assert SERVER - 600 < asked[0].end < SERVER + HOUR
+
+
+@pytest.mark.parametrize("end", [None, "2026-10-01"])
+def test_usage_through_a_service_ends_now_by_the_date_of_its_responses(end: str | None) -> None:
+    """A request asks for the time before the first response, if the range ends now."""
+    date, body = formatdate(SERVER, usegmt=True), b'{"allowed": true}'
+    server = ByteServer(f"HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+    with closing(server), closing(UsageService(ServiceClient(SavedLogin(server.url, "token")))) as usage:
+        asked = parse_range(TimeOptions(None, None, end, "UTC"), usage.now)
+        if end is not None:
+            assert (asked.end, server.requests) == (parse_timestamp(end).timestamp(), [])
+        else:
+            assert (asked.end, usage.now()) == pytest.approx((SERVER, SERVER), abs=10)
+            assert sum(request.startswith(b"POST /api/v1/auth/check ") for request in server.requests) == 1

@@ -103,6 +103,16 @@ class ServiceClient:
         """
         return self._transport.clock_ahead() or 0.0
 
+    def server_time(self) -> float:
+        """Return the time by the API server's clock, seconds since 1970. A request is sent only before the first
+        response.
+
+        :raises ClusterError: see :meth:`check`.
+        """
+        if self._transport.clock_ahead() is None:
+            self.check()
+        return time.time() + self.known_clock_ahead
+
     def check(self) -> None:
         """Check that the address is a gpuctl service and accepts the token.
 

@@ -56,6 +56,10 @@ class UsageBackend(Protocol):
         :param level: ``label`` or ``annotation``.
         """
 
+    def now(self) -> float:
+        """Return the time by the clock that dates the data if it is known, otherwise the local time; seconds since
+        1970."""
+
     def close(self) -> None:
         """Close the connection."""
 
@@ -114,6 +118,9 @@ class UsageService:
         if not isinstance(found, dict):
             raise self._service.not_a_service("returned usage in an unknown form")
         return found
+
+    def now(self) -> float:
+        return self._service.server_time()
 
     def clusters(self) -> list[str]:
         return self._texts("clusters", {})

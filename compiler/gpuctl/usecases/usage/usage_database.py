@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -86,6 +87,10 @@ class UsageDatabase:
                 namespaces=[asked.namespace] if asked.namespace else None,
             )
         )
+
+    def now(self) -> float:
+        """Return the local time: the database may be a file, without its cluster."""
+        return time.time()
 
     def clusters(self) -> list[str]:
         names = self._names()

@@ -150,17 +150,18 @@ def _show(
     namespace: str | None = None,
     key: str = "",
 ) -> int:
-    asked = parse_range(times, source.cluster, namespace)
     options = ViewOptions(step or "", sort, row_format.limit, over_time=row_format.output != "csv" or step is not None)
     with open_usage_backend(source, as_json=row_format.output == "json") as backend:
+        asked = parse_range(times, backend.now, source.cluster, namespace)
         view = usage_view(backend, level, asked, options, key)
         keys = backend.keys(source.cluster, level) if key and not view.groups else []
+        now = backend.now()
     if row_format.output == "table":
         _show_table(view, row_format, by_step=step is not None)
     else:
         _show_values(view, row_format.output, by_step=step is not None)
     if row_format.output != "json" and view.known is not None:
-        note_known_time(view.known, asked)
+        note_known_time(view.known, asked, now)
         note_unsized(view.whole)
     if not view.groups:
         click.echo(f"No usage is recorded for {range_text(asked)}.", err=True)

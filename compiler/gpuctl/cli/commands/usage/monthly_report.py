@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import replace
 
 import click
@@ -71,6 +70,6 @@ def command(
     start, end = month_range(int(match[1]), int(match[2]), zone_named(tz))
     with open_usage_backend(source) as backend:
         asked, settings = UsageRange(start, end, tz, source.cluster), platform_settings(platform)
-        found = replace(month_report(backend, month, asked, by, settings, time.time()), language=language)
+        found = replace(month_report(backend, month, asked, by, settings, backend.now()), language=language)
     click.echo(render_report(found, output), nl=False)
     return 0

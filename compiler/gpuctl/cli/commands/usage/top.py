@@ -53,7 +53,7 @@ def command(
     before.
     """
     with open_usage_backend(source, as_json=row_format.output == "json") as backend:
-        found = current_holders(backend, source.cluster, namespace or "", sort)
+        found, now = current_holders(backend, source.cluster, namespace or "", sort), backend.now()
     shown = found._replace(workloads=found.workloads[: row_format.limit])
     if row_format.output == "table":
         _show(shown, row_format)
@@ -62,7 +62,7 @@ def command(
         _show_values(shown, row_format.output)
     if not found.workloads:
         click.echo(f"No GPUs were held at {found.time}; {_NEXT}.", err=True)
-    note_if_stale(found.time, "the last snapshot")
+    note_if_stale(found.time, "the last snapshot", now)
     return 0
 
 

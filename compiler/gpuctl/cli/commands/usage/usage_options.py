@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime, tzinfo
@@ -180,25 +179,25 @@ def configured_backend(read_context: ReadContext) -> Iterator[UsageBackend | Non
         yield backend
 
 
-def parse_range(options: TimeOptions, cluster: str = "", namespace: str | None = None) -> UsageRange:
+def parse_range(
+    options: TimeOptions, now: Callable[[], float], cluster: str = "", namespace: str | None = None
+) -> UsageRange:
     """Return the time range of the options, in whole hours and including the current one.
 
+    :param now: returns the time; it is called if no end is given, and the options are valid.
     :raises click.UsageError: the options contradict each other or are not times.
     """
     last, start, end, tz = options
     zone = zone_named(tz)
     if last is not None and start is not None:
         raise click.UsageError("--last counts back from --to or now, --from is a start time: not both.")
-    now = time.time()
-    until = stated_time("--to", end, zone) if end is not None else now
-    if start is not None:
-        since = stated_time("--from", start, zone)
-    else:
-        length = parse_duration(last or "24h")
-        if not length:
-            raise click.UsageError(f"--last must be a duration such as 24h or 7d, got `{last}`.")
-        # With the current hour the range has the requested length, in whole hours.
-        since = (-(-until // HOUR) - -(-length // HOUR)) * HOUR
+    length = parse_duration(last or "24h")
+    if not length:
+        raise click.UsageError(f"--last must be a duration such as 24h or 7d, got `{last}`.")
+    begin = stated_time("--from", start, zone) if start is not None else None
+    until = stated_time("--to", end, zone) if end is not None else now()
+    # With the current hour the range has the requested length, in whole hours.
+    since = (-(-until // HOUR) - -(-length // HOUR)) * HOUR if begin is None else begin
     if since >= until:
         raise click.UsageError("--from must be before --to, and before now.")
     return UsageRange(since, until, tz, cluster, namespace or "")
@@ -256,12 +255,12 @@ def note_cut_rows(count: int, shown: int) -> None:
         click.echo(f"note: {count - shown} more rows: `--limit 0` prints all {count}", err=True)
 
 
-def note_known_time(known: KnownTime, asked: UsageRange) -> None:
+def note_known_time(known: KnownTime, asked: UsageRange, now: float) -> None:
     """Print to standard error which part of a range is known, and whether its figures may change.
 
     Missing or provisional hours are reported also in a pipe; complete and final hours only on a terminal.
     """
-    passed = min(asked.end, time.time()) - asked.start
+    passed = min(asked.end, now) - asked.start
     told = []
     if known.seconds < passed - _SHORT:
         told.append(f"known: {known_time_text(known, asked.seconds, zone_named(asked.zone))} ({asked.zone})")
@@ -283,8 +282,8 @@ def note_unsized(whole: GpuTime | None) -> None:
         )
 
 
-def note_if_stale(time_known: str, what: str) -> None:
+def note_if_stale(time_known: str, what: str, now: float) -> None:
     """Print a note if data is older than :data:`_OLD`; ``time_known`` is its time, RFC 3339."""
-    age = time.time() - parse_timestamp(time_known).timestamp()
+    age = now - parse_timestamp(time_known).timestamp()
     if age > _OLD:
         click.echo(f"note: {what} is {rough_duration(age)} old; is `gpuctl usage collect` running?", err=True)

@@ -74,12 +74,12 @@ def command(
     IDLE-GPU-HOURS and COST are of the time of --last. The commands below the table free the GPUs of jobs; a workload
     that gpuctl does not manage has to be scaled down by its owner.
     """
-    asked = parse_range(times, source.cluster, namespace)
     with open_usage_backend(source, as_json=row_format.output == "json", connection=connection) as backend:
+        asked = parse_range(times, backend.now, source.cluster, namespace)
         if isinstance(backend, UsageService):
             _reject_cluster_options(platform, connection)
         settings = platform_settings(platform)
-        waste = idle_gpus(backend, asked, below, settings)
+        waste, now = idle_gpus(backend, asked, below, settings), backend.now()
         if not isinstance(backend, UsageService) and waste.workloads:
             waste = _with_pauses(waste, connection, platform)
     if row_format.output == "table":
@@ -89,7 +89,7 @@ def command(
         _show_values(waste, row_format)
     if not waste.workloads:
         click.echo("No workload that holds GPUs has been idle for an hour or longer.", err=True)
-    note_if_stale(waste.known_until, "the list of GPU holders")
+    note_if_stale(waste.known_until, "the list of GPU holders", now)
     return 0
 
 
