@@ -18,7 +18,13 @@ from support.seed_world import hidden_words
 from support.served import Served, serving
 
 USERS = ("admin", "alice", "bob", "onlooker", "nobody")
-QUOTA = {"team-a": {"cpu": 1000, "memory": "1Ti"}, "team-b": {"cpu": 1000, "memory": "1Ti"}}
+AMOUNTS = {"cpu": 1000, "memory": "1Ti"}
+QUOTA = {
+    "kind": "quota",
+    "version": "v0.1",
+    "metadata": {"name": "of-teams"},
+    "users": {"team-a": AMOUNTS, "team-b": AMOUNTS},
+}
 ROLES = {
     # Name of the ClusterRole -> verbs, resources, user, namespace ("" for all).
     "looks-at-nodes": ("get,list", "nodes", "bob", ""),
@@ -45,12 +51,11 @@ def kubernetes_auth_service(
 ) -> Iterator[Served]:
     """A service that accepts the cluster's tokens, while two teams have quotas."""
     plane, directory = seed_world, tmp_path_factory.mktemp("cluster-users")
-    document = {"kind": "quota", "version": "v0.1", "metadata": {"name": "of-teams"}, "users": QUOTA}
-    (directory / "quota.yaml").write_text(json.dumps(document))
+    (directory / "quota.yaml").write_text(json.dumps(QUOTA))
     assert gpuctl(directory, "apply", "-f", "quota.yaml", "--kubeconfig", str(plane.kubeconfig())).code == 0
     with serving(directory, plane.kubeconfig(), {}, auth="kubernetes") as running:
         running.tokens = {name: plane.tokens[name] for name in (*USERS, "member")}
-        running.until("/quotas", lambda value: {item["namespace"] for item in value["items"]} == set(QUOTA))
+        running.until("/quotas", lambda value: {item["namespace"] for item in value["items"]} == {"team-a", "team-b"})
         yield running
     plane.kubectl("delete", "resourcequota,limitrange", "--all", "-n", "team-a")
     plane.kubectl("delete", "resourcequota,limitrange", "--all", "-n", "team-b")
@@ -129,6 +134,10 @@ def test_quotas_follow_kubernetes_rights(kubernetes_auth_service: Served) -> Non
         kubernetes_auth_service.get("/quotas/team-b", "onlooker", status=404)["message"] == "there is no quota team-b"
     )
     assert not any(word in kubernetes_auth_service.client("alice").get("/quotas").text for word in hidden_words())
+    documents = {"files": [{"name": "quota.yaml", "text": json.dumps(QUOTA)}]}
+    for user, status in (("admin", 200), ("alice", 403)):
+        answer = kubernetes_auth_service.call("POST", "/apply", user, json=documents, status=status)
+        assert user == "admin" or "Kubernetes does not allow to " in answer["message"]
 
 
 def test_fit_covers_only_visible_namespaces(kubernetes_auth_service: Served) -> None:

@@ -68,6 +68,7 @@ _RIGHTS: dict[tuple[str, str], _Attributes] = {
     ("plans", "create"): _Attributes("list", "", "pods"),
     ("quotas", "get"): _Attributes("list", "", "resourcequotas"),
     ("quotas", "create"): _Attributes("create", "", "resourcequotas"),
+    ("quotas", "update"): _Attributes("patch", "", "resourcequotas"),
     ("quotas", "delete"): _Attributes("delete", "", "resourcequotas"),
     ("namespaces", "get"): _Attributes("list", "", "namespaces", namespaced=False),
     ("namespaces", "create"): _Attributes("create", "", "namespaces", namespaced=False),
