@@ -160,12 +160,14 @@ def test_unknown_filter_values_are_rejected(served: Served) -> None:
     ):
         refused = _refused(served, query)
         assert (refused["error"], refused.get("hint")) == ("InvalidRequest", hint), query
+    for path in ("/pods", "/fit"):
+        assert _refused(served, {"kind": "trainning"}, path)["hint"] == "did you mean `training`?"
     for status in ("running", "Running", "Partially Running", "crashloopbackoff", "Queued", "paused"):
         assert served.client().get("/jobs", params={"status": status}).status_code == 200
 
 
-def _refused(served: Served, query: dict[str, str]) -> dict[str, Any]:
-    answer = served.client().get("/jobs", params=query)
+def _refused(served: Served, query: dict[str, str], path: str = "/jobs") -> dict[str, Any]:
+    answer = served.client().get(path, params=query)
     assert answer.status_code == 400, answer.text
     found: dict[str, Any] = answer.json()
     return found

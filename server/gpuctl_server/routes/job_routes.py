@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from gpuctl.api.job_detail_answers import JobDescription, JobMetrics, job_description
 from gpuctl.api.job_list_answers import JobPage, job_item
-from gpuctl.language.kinds import WORKLOADS
 from gpuctl.reading.jobs.job_facts import read_facts
 from gpuctl.reading.jobs.job_rows import JobFilter, JobTableRow
 from gpuctl.reading.jobs.schedule_status import run_times
@@ -77,7 +76,7 @@ async def list_of_jobs(
     seen = await visible_jobs(caller, board)
     if seen.namespaces == frozenset() and not namespace:
         await require_visible_namespace(service, caller)
-    _check_filters(kind, status, (item.row for item in board.jobs if seen.takes(item)))
+    _check_status(status, (item.row for item in board.jobs if seen.takes(item)))
     question = ("jobs", seen, kind, pool, status, namespace, name, sort, page, pageSize)
     version = service.cache_version()
     body = service.response_cache.find(question, version)
@@ -106,13 +105,11 @@ async def list_of_jobs(
     return Response(body, media_type=JSON)
 
 
-def _check_filters(kind: str, status: str, rows: Iterable[JobTableRow]) -> None:
-    """Check the filters with a closed set of values. A status word of Kubernetes is valid if a job has it.
+def _check_status(status: str, rows: Iterable[JobTableRow]) -> None:
+    """Check the filter by status. A status word of Kubernetes is valid if a job has it.
 
     :raises Problem: 400.
     """
-    if kind and kind not in WORKLOADS:
-        raise unknown_value("kind", kind, WORKLOADS)
     known = any(Status(word, "").matches(status) for word in (*PHASES, *WORDS))
     if status and not known and not any(row.state.matches(status) for row in rows):
         raise unknown_value("status", status, PHASES)

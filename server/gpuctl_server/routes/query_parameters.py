@@ -13,6 +13,7 @@ from gpuctl.api.base_models import LEGAL_NAMESPACE
 from gpuctl.apply.plan.plan_options import Strategy
 from gpuctl.kube.selector_parsing import LabelSelector
 from gpuctl.language.display_text import visible
+from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.sentences import say
 from gpuctl.language.spelling import did_you_mean
 from gpuctl_server.http_problems import Problem
@@ -25,6 +26,16 @@ Item = TypeVar("Item")
 
 def _legal_selector(text: str) -> str:
     LabelSelector(text)
+    return text
+
+
+def _known_kind(text: str) -> str:
+    """Return a kind of jobs, or "".
+
+    :raises Problem: 400 for another text: an empty list would hide a misspelt kind.
+    """
+    if text and text not in WORKLOADS:
+        raise unknown_value("kind", text, WORKLOADS)
     return text
 
 
@@ -77,7 +88,9 @@ Timeout = Annotated[
     ),
 ]
 KindFilter = Annotated[
-    str, Query(max_length=253, description="Only jobs of this kind: training, inference, notebook or compute.")
+    str,
+    Query(max_length=253, description="Only jobs of this kind: training, inference, notebook or compute."),
+    AfterValidator(_known_kind),
 ]
 PoolFilter = Annotated[str, Query(max_length=253, description="Only jobs in this pool.")]
 NamespaceFilter = Annotated[str, Query(max_length=253, description="Only jobs in this namespace."), LEGAL_NAMESPACE]
