@@ -259,12 +259,12 @@ def _pool(document: Document) -> str | None:
 
 
 def _submitted(submission: Submission, jobs: list[SubmittedJob], plan: Plan) -> Submitted:
-    several = jobs if len(jobs) > 1 else None
+    several = {"jobs": jobs} if len(jobs) > 1 else {}
     value = plan_answer(plan)
     questions = value.questions if jobs[0].status == VALIDATED else []
     return Submitted(
         **jobs[0].model_dump(),
-        jobs=several,
+        **several,
         warnings=submission.warnings,
         notes=value.notes,
         questions=questions,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, Header, Query
 from pydantic import ConfigDict, Field
@@ -30,7 +30,7 @@ from gpuctl_server.job_changes import JobRef
 from gpuctl_server.job_creation import SubmitRequest
 from gpuctl_server.job_revisions import roll_back
 from gpuctl_server.request_bodies import body_of, documents_of, json_body_of, parsed_body
-from gpuctl_server.routes.creation_answers import dry_run_response
+from gpuctl_server.routes.creation_answers import creation_response, dry_run_response
 from gpuctl_server.routes.dependencies import NAMES, Names, change_of, names_of, only_confirmed, only_dry_run
 from gpuctl_server.routes.query_parameters import (
     Checkpoint,
@@ -45,7 +45,7 @@ from gpuctl_server.routes.query_parameters import (
     ServiceStrategy,
     Timeout,
 )
-from gpuctl_server.routes.routers import BASE, write_router
+from gpuctl_server.routes.routers import write_router
 
 router = write_router()
 
@@ -105,15 +105,10 @@ def create(
     only checked.
     """
     submitted = job_creation.create(change, SubmitRequest(body.yaml_content, key, queue, profile))
-    if change.dry_run:
-        return JSONResponse(_submitted(submitted), 200)
-    job_changes.await_listed(change.service, (made.job_id for made in submitted.jobs or [submitted]))
-    headers = (
-        {"Location": f"{BASE}/jobs/{submitted.job_id}"}
-        if submitted.job_id is not None and submitted.jobs is None
-        else {}
-    )
-    return JSONResponse(_submitted(submitted), 201, headers)
+    if not change.dry_run:
+        job_changes.await_listed(change.service, (made.job_id for made in submitted.jobs or [submitted]))
+    is_one_job = submitted.job_id is not None and submitted.jobs is None
+    return creation_response(submitted, f"/jobs/{submitted.job_id}" if is_one_job else None, is_checked=change.dry_run)
 
 
 @router.post(
@@ -326,8 +321,3 @@ def rollback(
     planning = PlanOptions(strategy=strategy, no_probe=no_probe, queue=queue)
     run = change.run_options(timeout, force=force, checkpoint=checkpoint)
     return roll_back(change, JobRef(job, namespace), to, planning, run)
-
-
-def _submitted(submitted: Submitted) -> dict[str, Any]:
-    value = submitted.model_dump(by_alias=True)
-    return value if submitted.jobs is not None else {key: item for key, item in value.items() if key != "jobs"}
