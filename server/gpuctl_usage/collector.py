@@ -128,6 +128,7 @@ class Collector:
         self._late: float | None = None
         self._began: float | None = None
         self._health = site.health
+        self._health.now = self._clock.now
 
     def run(self) -> None:
         """Collect until ``stopping`` is set."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuctl_usage.facts import Capacity, Holding
@@ -35,6 +35,7 @@ class CollectorHealth:
     """State of a collector. Each value is replaced as a whole, so that any thread may read it. Times are seconds since
     1970.
 
+    :ivar now: returns the time by the clock of ``known_until`` and ``rolled_until``, that of the API server.
     :ivar listed: True once all kinds have been listed. :ivar known_until: time until which the stored holdings are
     complete; ``written_at``: time of the last write. :ivar rolled_until: end of the last hour before which no hour is
     missing. :ivar restarts: number of restarted watches by kind. :ivar samples: number of measurements used for
@@ -43,6 +44,7 @@ class CollectorHealth:
     """
 
     def __init__(self) -> None:
+        self.now: Callable[[], float] = time.time
         self.cluster = ""
         self.listed = False
         self.known_until: float | None = None
@@ -97,5 +99,5 @@ class CollectorHealth:
         """Return the state as JSON for /readyz: whether the collector is collecting, the age of its data, and why it
         cannot write.
         """
-        known = None if self.known_until is None else round(max(0.0, time.time() - self.known_until), 1)
+        known = None if self.known_until is None else round(max(0.0, self.now() - self.known_until), 1)
         return {"collecting": self.is_collecting, "knownSecondsAgo": known, "problem": self.problem or None}

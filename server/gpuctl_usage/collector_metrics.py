@@ -7,7 +7,6 @@ kube-state-metrics.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Collection, Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -56,7 +55,7 @@ class _CollectorMetrics(Collector):
             "rolled_up_until_timestamp_seconds": ("End of the last hour before which no hour is missing.", until),
             "rollup_lag_seconds": (
                 "Seconds since rolled_up_until_timestamp_seconds; up to an hour and a half minute are normal.",
-                None if until is None else max(0.0, time.time() - until),
+                None if until is None else max(0.0, health.now() - until),
             ),
             "open_ledgers": (
                 "Hours of the last day with contradicting sums.",

@@ -6,6 +6,7 @@ import threading
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,9 +14,11 @@ from sqlalchemy import event, select
 
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
+from gpuctl.objects.durations import HOUR
 from gpuctl_usage.collector import Collector
 from gpuctl_usage.collector_context import CollectorContext
 from gpuctl_usage.collector_health import CollectorHealth
+from gpuctl_usage.collector_metrics import metrics_of
 from gpuctl_usage.facts import AllocationSnapshot, CapacityState
 from gpuctl_usage.gathering.cluster_events import ClusterEvent, ClusterEvents
 from gpuctl_usage.gathering.gpu_weights import UNSIZED_DEVICES
@@ -49,6 +52,21 @@ def listed(database: Database, *pods: PodFacts) -> Collector:
     for item in (*events, *(ClusterEvent("LISTED", kind, T0 + 9) for kind in collector._events.kinds)):
         collector._handle(item)
     return collector
+
+
+def test_age_of_the_data_follows_the_api_servers_clock(tmp_path: Path) -> None:
+    """Also if the local clock is five hours ahead: the data would look old."""
+    database = open_database(str(tmp_path / "usage.db"))
+    session = cast(Session, SimpleNamespace(clock_ahead=lambda: -5.0 * HOUR))
+    site = CollectorContext(session, Settings(), database, database.put_cluster("uid", "lab"), None, CollectorHealth())
+    collector = Collector(site, UsageSettings(), threading.Event())
+    collector._clock.compare()
+    site.health.write_succeeded(collector._clock.now() - 60)
+    site.health.rolled_until = collector._clock.now() - 90
+    assert site.health.state()["knownSecondsAgo"] == pytest.approx(60, abs=5)
+    lag = next(line for line in metrics_of(site.health).decode().splitlines() if "rollup_lag_seconds{" in line)
+    assert float(lag.rpartition(" ")[2]) == pytest.approx(90, abs=5)
+    database.close()
 
 
 def write(database: Database) -> None:
