@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -69,10 +68,13 @@ def since(text: str) -> dict[str, Any]:
         ) from None
 
 
-def begins_at(query: LogQuery) -> int | None:
-    """Return the time of the first requested line, nanoseconds since 1970; None without a limit."""
+def begins_at(query: LogQuery, now: float) -> int | None:
+    """Return the time of the first requested line, nanoseconds since 1970; None without a limit.
+
+    :param now: by the clock of the API server: those of the nodes, which date the lines, are not known.
+    """
     if query.since_seconds is not None:
-        return time.time_ns() - query.since_seconds * 1_000_000_000
+        return int((now - query.since_seconds) * 1_000_000_000)
     return instant(query.since_time) if query.since_time else None
 
 

@@ -31,6 +31,8 @@ from gpuctl.usecases.service.service_client import ServiceClient
 from gpuctl.usecases.usage.job_usage import job_usage
 from gpuctl.usecases.usage.usage_backends import UsageService
 from gpuctl_server.job_metrics import metrics_over_time
+from gpuctl_server.log_responses import begins_at
+from gpuctl_server.routes.log_query import LogsQuery
 from support.byte_server import Server as ByteServer
 
 DOCUMENT = """\
@@ -176,3 +178,9 @@ def test_usage_through_a_service_ends_now_by_the_date_of_its_responses(end: str 
         else:
             assert (asked.end, usage.now()) == pytest.approx((SERVER, SERVER), abs=10)
             assert sum(request.startswith(b"POST /api/v1/auth/check ") for request in server.requests) == 1
+
+
+def test_first_line_of_a_followed_log() -> None:
+    item: Any = SimpleNamespace(id="desk-a", row=SimpleNamespace(identity=Identity("nlp", "desk", "notebook")))
+    wanted = LogsQuery(since="10m").log_filter(item, "desk")
+    assert begins_at(wanted.query, SERVER) == pytest.approx((SERVER - 600) * 1e9, abs=1e9)

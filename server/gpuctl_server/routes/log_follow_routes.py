@@ -103,7 +103,8 @@ def followed(
     address = LogAddress(
         item.row.identity.namespace, item.reference, log_filter.query.container, pools, is_chinese=is_chinese
     )
-    selection = LogSelection(log_filter.query.tail, begins_at(log_filter.query), logs.only, log_filter.grep, last)
+    begin = begins_at(log_filter.query, service.server_time())
+    selection = LogSelection(log_filter.query.tail, begin, logs.only, log_filter.grep, last)
     access = AccessRequest("get", "logs", item.row.identity.namespace, item.row.pool)
     return FollowRequest(service, token, caller, access, address, selection)
 
