@@ -221,8 +221,8 @@ def test_job_of_another_pool_is_indistinguishable_from_a_missing_one(world: Serv
 
 def test_job_of_another_pool_is_not_found_by_id_or_pod(world: Served) -> None:
     (item,) = [item for item in world.get("/jobs")["items"] if item["name"] == HIDDEN]
-    pod = world.get(f"/jobs/{item['jobId']}")["pods"][0]["name" if False else "jobId"]
-    for text in (item["jobId"], pod):
+    (pod,) = world.get(f"/jobs/{item['jobId']}")["pods"]
+    for text in (item["jobId"], pod["jobId"], pod["name"]):
         for path in (f"/jobs/{text}", f"/jobs/{text}/logs", f"/jobs/{text}/why"):
             assert world.get(path, "pooled", status=404)["message"] == f"there is no job {text}"
 
