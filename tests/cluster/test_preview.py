@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fault_tools.proxy import Proxy, matching, meanwhile, nth, on
-from support.cluster_tools import STRATEGY, Outcome, Place, compute, image, inference, notebook, training
+from support.cluster_tools import Outcome, Place, compute, image, inference, notebook, training
 
 AUTOSCALED = inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 4})
 MULTI = training("multi", resources={"nodes": 2}, environment={"command": ["deepspeed", "--no_ssh", "x.py"]})
@@ -305,29 +305,6 @@ def test_rolling_removes_what_the_document_no_longer_has(place: Place) -> None:
     assert "team" not in deployment["metadata"]["labels"]
     assert deployment["metadata"]["annotations"]["example.com/note"] == "kept"
     assert set(place.plan(inference()).actions.values()) == {"unchanged"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("platform", "annotation", "flag", "rolls"),
-    [
-        ("rolling", None, None, True),
-        ("replace", "rolling", None, True),
-        ("rolling", "replace", None, False),
-        ("rolling", "rolling", "replace", False),
-    ],
-)
-def test_strategy_precedence(
-    place: Place, platform: str, annotation: str | None, flag: str | None, rolls: bool
-) -> None:
-    place.platform(f"strategy: {platform}")
-    place.apply(inference())
-    if annotation is not None:
-        place.kubectl("annotate", "deployment/serve", f"{STRATEGY}={annotation}")
-    uid = place.uid("Deployment", "serve")
-    flags = ("--yes", *([f"--strategy={flag}"] if flag is not None else []))
-    place.apply(inference(environment=image("v2")), flags=flags)
-    assert (place.uid("Deployment", "serve") == uid) == rolls
 
 
 @pytest.mark.slow

@@ -57,13 +57,16 @@ def test_strategy_change_alone_restarts_nothing(place: Place) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("by_hand", ["rolling", "replace"])
 def test_annotation_applies_if_the_document_sets_no_strategy(place: Place, by_hand: str) -> None:
-    place.platform(f"strategy: {'replace' if by_hand == 'rolling' else 'rolling'}")
+    other = "replace" if by_hand == "rolling" else "rolling"
+    place.platform(f"strategy: {other}")
     place.apply(service())
     place.patch("Deployment", "serve", {"metadata": {"annotations": {STRATEGY: by_hand}}})
     assert is_rolled(place, service(None, "v2")) is (by_hand == "rolling")
     assert annotation(place) == by_hand
-    other = "replace" if by_hand == "rolling" else "rolling"
-    assert is_rolled(place, service(other, "v3")) is (other == "rolling")
+    # The option takes precedence over the annotation.
+    assert is_rolled(place, service(None, "v3"), f"--strategy={other}") is (other == "rolling")
+    assert annotation(place) == by_hand
+    assert is_rolled(place, service(other, "v4")) is (other == "rolling")
     assert annotation(place) == other
 
 
