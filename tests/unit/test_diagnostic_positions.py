@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import gpuctl
 
 PLATFORM = gpuctl.Source(
@@ -23,12 +25,14 @@ def lines(document: str, code: str) -> list[str]:
     return [document.splitlines()[span.line - 1].strip() for span in spans if span is not None]
 
 
-def test_a_shared_variable_is_reported_at_its_own_line_once() -> None:
-    """A role that overrides an earlier variable moves the later ones in its pods' list."""
-    document = """
-kind: training
-version: v0.1
-job: {name: rl}
+@pytest.mark.parametrize(
+    ("code", "line", "document"),
+    [
+        # A role that overrides an earlier variable moves the later ones in its pods' list.
+        (
+            "GPU220",
+            '- {name: NVIDIA_VISIBLE_DEVICES, value: "0"}',
+            """
 environment:
   image: app:v1
   command: [python, a.py]
@@ -39,21 +43,34 @@ resources: {cpu: 1, memory: 1Gi}
 roles:
   - {name: trainer, resources: {gpu: 1}, env: [{name: A, value: "2"}]}
   - {name: rollout, resources: {gpu: 1}}
-"""
-    assert lines(document, "GPU220") == ['- {name: NVIDIA_VISIBLE_DEVICES, value: "0"}']
-
-
-def test_a_denied_capability_is_reported_at_security_although_the_job_uses_rdma() -> None:
-    """The platform's list, which the message repeats, contains the capability that RDMA adds."""
-    document = """
-kind: training
-version: v0.1
-job: {name: net}
+""",
+        ),
+        # The platform's list, which the message repeats, contains the capability that RDMA adds.
+        (
+            "GPU438",
+            "security: {capabilities: {add: [SYS_ADMIN]}}",
+            """
 environment: {image: "app:v1", command: [python, a.py]}
 resources: {cpu: 1, memory: 1Gi, gpu: 1, network: {rdma: true}}
 security: {capabilities: {add: [SYS_ADMIN]}}
-"""
-    assert lines(document, "GPU438") == ["security: {capabilities: {add: [SYS_ADMIN]}}"]
+""",
+        ),
+        (
+            "GPU206",
+            "- not a name",
+            """
+environment: {image: "app:v1", command: [python, a.py]}
+security:
+  capabilities:
+    add: [IPC_LOCK]
+    drop:
+      - not a name
+""",
+        ),
+    ],
+)
+def test_error_is_reported_once_at_the_line_of_its_cause(code: str, line: str, document: str) -> None:
+    assert lines(f"kind: training\nversion: v0.1\njob: {{name: a}}{document}", code) == [line]
 
 
 def test_replicas_that_the_autoscaler_ignores_do_not_count_as_several_pods() -> None:
@@ -69,18 +86,3 @@ autoscaling: {enabled: true, maxReplicas: 1}
 """
     assert lines(document, "GPU422") == []
     assert lines(document.replace("maxReplicas: 1", "maxReplicas: 2"), "GPU422") != []
-
-
-def test_an_invalid_capability_is_reported_at_its_item() -> None:
-    document = """
-kind: training
-version: v0.1
-job: {name: net}
-environment: {image: "app:v1", command: [python, a.py]}
-security:
-  capabilities:
-    add: [IPC_LOCK]
-    drop:
-      - not a name
-"""
-    assert lines(document, "GPU206") == ["- not a name"]

@@ -9,17 +9,8 @@ import gpuctl
 HEAD = "kind: training\nversion: v0.1\n"
 JOB = "job: {name: demo}\n"
 ENVIRONMENT = "environment: {image: 'app:1', command: [python, train.py]}\n"
-
-
-def first_hint(text: str) -> str:
-    """Return the hint of the first error of a document."""
-    error = next(item for item in gpuctl.compile(gpuctl.Source("a.yaml", text)).diagnostics if item.severity == "error")
-    return error.hint or ""
-
-
-@pytest.mark.parametrize(
-    ("line", "hint"),
-    [
+HINTS = {
+    f"{HEAD}{JOB}{ENVIRONMENT}VALUE\n": [
         ("resources: {gpu: A100}", "write `gpu: 1` and `gpu-type: A100`"),
         ("resources: {gpu: 'A100:8'}", "write `gpu: 8` and `gpu-type: A100`"),
         ("resources: {gpu: four}", "write a whole number such as 8"),
@@ -57,14 +48,7 @@ def first_hint(text: str) -> str:
         ("placement: prod", "write `{clusters: [prod]}`"),
         ("security: {user: root}", "write a whole number such as 1000"),
     ],
-)
-def test_value_of_a_field(line: str, hint: str) -> None:
-    assert first_hint(f"{HEAD}{JOB}{ENVIRONMENT}{line}\n") == hint
-
-
-@pytest.mark.parametrize(
-    ("job", "hint"),
-    [
+    f"{HEAD}job: VALUE\n{ENVIRONMENT}": [
         ("name:demo", "write `name: demo`"),
         ("name = demo", "write `name: demo`"),
         ("{name: 微调任务}", "choose a name of ASCII letters and digits; `job.description` holds any text"),
@@ -76,14 +60,7 @@ def test_value_of_a_field(line: str, hint: str) -> None:
         ("{name: demo, notify: true}", "write `{failed: true}`"),
         ("{name: demo, checkpoint: /ckpt}", "write `{command: [python, save.py]}`"),
     ],
-)
-def test_value_of_the_job(job: str, hint: str) -> None:
-    assert first_hint(f"{HEAD}job: {job}\n{ENVIRONMENT}") == hint
-
-
-@pytest.mark.parametrize(
-    ("field", "hint"),
-    [
+    f"{HEAD}{JOB}environment:\n  image: app:1\n  VALUE\n": [
         ("args: {lr: 2e-5, epochs: 3}", 'write a list: ["--lr", "2e-5", "--epochs", "3"]'),
         ("args: [--lr: 2e-5]", 'write two items: "--lr", "2e-5"'),
         ("args: ['echo', a: b]", 'quote it, because of the `: `: "a: b"'),
@@ -93,31 +70,34 @@ def test_value_of_the_job(job: str, hint: str) -> None:
         ("env: ['A: b']", "write `{name: A, value: b}`"),
         ("env: {A: ${TOKEN}}", "quote the value"),
     ],
-)
-def test_value_of_the_environment(field: str, hint: str) -> None:
-    assert first_hint(f"{HEAD}{JOB}environment:\n  image: app:1\n  {field}\n") == hint
-
-
-@pytest.mark.parametrize(
-    ("field", "hint"),
-    [
+    f"kind: inference\nversion: v0.1\n{JOB}{ENVIRONMENT}service:\n  VALUE\n": [
         ("port: 80:8000", "write `port: 80` and `targetPort: 8000`"),
         ("port: 8000/tcp", "write 8000"),
         ("port: http", "write a whole number such as 8000"),
         ("health_check: true", "write a path such as `/health`"),
         ("health_check: http://localhost:8000/health", "write `/health`"),
     ],
-)
-def test_value_of_the_service(field: str, hint: str) -> None:
-    head = HEAD.replace("training", "inference")
-    assert first_hint(f"{head}{JOB}{ENVIRONMENT}service:\n  {field}\n") == hint
+    f"kind: VALUE\nversion: v0.1\n{JOB}{ENVIRONMENT}": [
+        ("job", "did you mean `training`?"),
+        ("Serving", "did you mean `inference`?"),
+        ("jupyter", "did you mean `notebook`?"),
+        ("推理", "did you mean `inference`?"),
+    ],
+}
+"""Document -> what may stand for its VALUE, with the hint."""
 
 
 @pytest.mark.parametrize(
-    ("kind", "meant"), [("job", "training"), ("Serving", "inference"), ("jupyter", "notebook"), ("推理", "inference")]
+    ("text", "hint"),
+    [
+        pytest.param(text.replace("VALUE", value), hint, id=value)
+        for text, values in HINTS.items()
+        for value, hint in values
+    ],
 )
-def test_kinds_of_other_tools(kind: str, meant: str) -> None:
-    assert first_hint(f"kind: {kind}\nversion: v0.1\n{JOB}{ENVIRONMENT}") == f"did you mean `{meant}`?"
+def test_hint_is_what_the_user_meant(text: str, hint: str) -> None:
+    found = gpuctl.compile(gpuctl.Source("a.yaml", text)).diagnostics
+    assert next(item for item in found if item.severity == "error").hint == hint
 
 
 @pytest.mark.parametrize("events", ["{failed: yes}", "{success: true}", "{on_failure: true}"])
