@@ -9,11 +9,9 @@ from typing import Any
 
 import openapi
 import pytest
-from fastapi import FastAPI
-from fastapi.routing import APIRoute
 from openapi_spec_validator import OpenAPIV30SpecValidator
 
-from gpuctl_server.openapi_operations import IDEMPOTENT, operation_id
+from gpuctl_server.openapi_operations import IDEMPOTENT
 from support.locked_releases import with_locked_releases
 
 
@@ -61,28 +59,3 @@ def test_responses_have_schemas_with_examples(document: dict[str, Any]) -> None:
         for field, value in {} if "example" in schema else schema.get("properties", {}).items():
             is_shown = {"example", "default", "$ref"} & value.keys() or "#/components" in json.dumps(value)
             assert is_shown, f"{name}.{field}"
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "expected"),
-    [
-        ("GET", "/jobs", "listJobs"),
-        ("POST", "/jobs", "createJobs"),
-        ("GET", "/jobs/{jobId}", "getJob"),
-        ("PUT", "/jobs/{jobId}", "updateJob"),
-        ("DELETE", "/jobs/{jobId}", "deleteJob"),
-        ("POST", "/jobs/{jobId}/pause", "pauseJob"),
-        ("GET", "/jobs/{jobId}/logs", "getJobLogs"),
-        ("GET", "/recoveries", "listRecoveries"),
-        ("POST", "/pools", "createPool"),
-        ("DELETE", "/quotas/{userName}", "deleteQuota"),
-        ("GET", "/nodes/{nodeName}/labels/{key:path}", "getNodeLabel"),
-        ("GET", "/nodes/gpu-detail", "listGpus"),
-    ],
-)
-def test_operation_ids(method: str, path: str, expected: str) -> None:
-    app = FastAPI()
-    app.add_api_route(f"/api/v1{path}", lambda: None, methods=[method])
-    route = app.routes[-1]
-    assert isinstance(route, APIRoute)
-    assert operation_id(route) == expected
