@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +12,7 @@ import pytest
 
 from gpuctl.cli.main import cli
 from gpuctl.gitops.manifest import MANIFEST
+from support.repositories import Repository
 
 Build = Callable[..., "Outcome"]
 JOB = "kind: {kind}\nversion: v0.1\njob: {{name: {name}, namespace: {team}}}\nenvironment: {{image: 'a:1'}}\n"
@@ -38,7 +38,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "clone"
     for path, name in (("main/nlp/a.yaml", "a"), ("main/bio/b.yaml", "b"), ("edge/c.yaml", "c")):
         write(root / path, name)
-    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    Repository(root)
     monkeypatch.chdir(root)
     return root
 
@@ -176,9 +176,9 @@ def test_sources_of_another_repository_are_recorded_with_its_remote(build: Build
     for name, url in (("documents", "git@github.com:team/jobs.git"), ("nowhere", "")):
         write(tmp_path / name / "main/x.yaml", "x")
         write(tmp_path / name / "edge/y.yaml", "y")
-        subprocess.run(["git", "init", "-q", str(tmp_path / name)], check=True)
+        repository = Repository(tmp_path / name)
         if url:
-            subprocess.run(["git", "-C", str(tmp_path / name), "remote", "add", "origin", url], check=True)
+            repository.git("remote", "add", "origin", url)
     build("../documents/main", "-o", "rendered")
     assert recorded_sources(here / "rendered") == ['{"path": "main", "repository": "github.com/team/jobs"}']
     found = build("../documents/edge", "-o", "rendered")
@@ -223,26 +223,22 @@ def test_sources_of_both_merge_sides_count(build: Build, here: Path) -> None:
 
 def test_union_merge_of_the_manifest_is_up_to_date(build: Build, here: Path) -> None:
     """docs/gitops.md recommends this .gitattributes; git leaves the lines unsorted and repeats some."""
-
-    def git(*arguments: str) -> None:
-        author = ("-c", "user.name=a", "-c", "user.email=a@b")
-        subprocess.run(["git", *author, *arguments], check=True, capture_output=True, cwd=here)
+    repository = Repository(here)
 
     def commit(name: str | None) -> None:
         if name is not None:
             write(here / f"main/{name}.yaml", name)
         assert build("main", "-o", "rendered").exit_code == 0
-        git("add", "-A")
-        git("commit", "-q", "-m", "x")
+        repository.commit()
 
     (here / ".gitattributes").write_text("rendered/** -text\nrendered/.gpuctl-manifest merge=union\n")
-    git("switch", "-q", "-c", "one")
+    repository.git("switch", "-q", "-c", "one")
     commit(None)
-    git("switch", "-q", "-c", "two")
+    repository.git("switch", "-q", "-c", "two")
     commit("b2")
-    git("switch", "-q", "one")
+    repository.git("switch", "-q", "one")
     commit("b3")
-    git("merge", "two", "-m", "m")
+    repository.git("merge", "two", "-m", "m")
     assert build("main", "-o", "rendered", "--check").exit_code == 0
     lines = (here / "rendered" / MANIFEST).read_text().splitlines()
     assert lines != sorted(set(lines)), "git now sorts the lines: the test checks nothing"

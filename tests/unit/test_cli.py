@@ -34,7 +34,7 @@ from gpuctl.cli.unknown_commands import COMMAND_HINTS
 from gpuctl.frontend.codes import CODES
 from gpuctl.language.kinds import KINDS
 from support.command import on_a_terminal
-from support.repositories import Outcome
+from support.repositories import Outcome, Repository
 
 COMPILER = Path(__file__).resolve().parents[2] / "compiler"
 GOOD = """\
@@ -144,20 +144,13 @@ def test_help_of_each_command_shows_an_example(name: str, gpuctl: Cli) -> None:
     assert gpuctl(name, "-h").out == found.out
 
 
-def commit(directory: Path) -> None:
-    """Make a directory a git repository with one commit of all files."""
-    identity = ("-c", "user.name=t", "-c", "user.email=t@example.com")
-    for arguments in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "all"]):
-        subprocess.run(["git", *arguments], cwd=directory, check=True)
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_examples_in_help_run(name: str, gpuctl: Cli, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(here))
     # Another process may listen on the default port.
     monkeypatch.setenv("GPUCTL_SERVER_PORT", "0")
     if name in ("impact", "drift"):
-        commit(here)
+        Repository(here).commit()
     (here / "train.sbatch").write_text("#SBATCH --mem=4G\npython train.py\n")
     for example in examples(gpuctl(name, "--help").out):
         program, *arguments = shlex.split(example.partition(" > ")[0])

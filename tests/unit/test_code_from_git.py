@@ -11,33 +11,23 @@ from typing import Any
 import pytest
 
 import gpuctl
+from support.repositories import Repository
 
 URL = "https://git.example.com/nlp/train.git"
 EARLIER = "b" * 40
 
 
-def git(repository: Path, *arguments: str) -> str:
-    names = {f"GIT_{who}_{what}": "a@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    done = subprocess.run(
-        ["git", "-C", str(repository), *arguments], capture_output=True, text=True, check=True, env=os.environ | names
-    )
-    return done.stdout.strip()
-
-
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
+def repository(tmp_path: Path) -> Repository:
     """A repository with a directory, two commits, an annotated and a plain tag, and a branch with a similar name."""
-    path = tmp_path / "repository"
-    (path / "src dir").mkdir(parents=True)
-    git(path, "init", "-q", "-b", "main")
+    made = Repository(tmp_path / "repository")
     for text in ("first", "second"):
-        (path / "src dir" / "train.py").write_text(text)
-        git(path, "add", ".")
-        git(path, "commit", "-q", "-m", text)
-    git(path, "tag", "-a", "v1", "-m", "annotated", "HEAD~1")
-    git(path, "tag", "plain")
-    git(path, "branch", "feature/main", "HEAD~1")
-    return path
+        made.write("src dir/train.py", text)
+        made.commit()
+    made.git("tag", "-a", "v1", "-m", "annotated", "HEAD~1")
+    made.git("tag", "plain")
+    made.git("branch", "feature/main", "HEAD~1")
+    return made
 
 
 def pod_of(code: dict[str, Any]) -> dict[str, Any]:
@@ -54,18 +44,18 @@ def variables(pod: dict[str, Any]) -> dict[str, str]:
     return {item["name"]: item.get("value", "").replace("$$", "$") for item in entries}
 
 
-def fetch(code: dict[str, Any], repository: Path, target: Path, **more: str) -> subprocess.CompletedProcess[str]:
+def fetch(code: dict[str, Any], repository: Repository, target: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """Run the init container's script with the repository in place of its address."""
     pod = pod_of(code)
     target.mkdir(exist_ok=True)
     script = pod["initContainers"][0]["command"][2].replace("cd /code", f"cd {target}")
-    env = variables(pod) | {"PATH": os.environ["PATH"], "GPUCTL_CODE_GIT": f"file://{repository}"} | more
+    env = variables(pod) | {"PATH": os.environ["PATH"], "GPUCTL_CODE_GIT": f"file://{repository.root}"} | more
     return subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize("version", ["0", "2"], ids=["whole-history", "one-commit"])
-def test_commit_is_checked_out(repository: Path, tmp_path: Path, version: str) -> None:
-    commit = git(repository, "rev-parse", "HEAD~1")
+def test_commit_is_checked_out(repository: Repository, tmp_path: Path, version: str) -> None:
+    commit = repository.git("rev-parse", "HEAD~1").strip()
     target = tmp_path / "code"
     target.mkdir()
     (target / ".left").write_text("by a container that was killed")
@@ -79,14 +69,11 @@ def test_commit_is_checked_out(repository: Path, tmp_path: Path, version: str) -
 
 
 @pytest.mark.parametrize("submodules", [True, False])
-def test_submodules_are_checked_out(repository: Path, tmp_path: Path, submodules: bool) -> None:
-    whole = tmp_path / "whole"
-    whole.mkdir()
-    git(whole, "init", "-q", "-b", "main")
-    git(whole, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", f"file://{repository}", "lib")
-    git(whole / "lib", "checkout", "-q", "HEAD~1")
-    git(whole, "add", ".")
-    git(whole, "commit", "-q", "-m", "with a submodule")
+def test_submodules_are_checked_out(repository: Repository, tmp_path: Path, submodules: bool) -> None:
+    whole = Repository(tmp_path / "whole")
+    whole.git("submodule", "--quiet", "add", f"file://{repository.root}", "lib")
+    whole.git("-C", "lib", "checkout", "-q", "HEAD~1")
+    whole.commit()
     # Submodules of the file system are refused, unlike those of a server.
     more = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_1": "protocol.file.allow", "GIT_CONFIG_VALUE_1": "always"}
     done = fetch({"git": URL, "ref": "main", "path": "lib", "submodules": submodules}, whole, tmp_path / "code", **more)
@@ -95,16 +82,16 @@ def test_submodules_are_checked_out(repository: Path, tmp_path: Path, submodules
     assert files == ({"train.py": "first"} if submodules else {})
 
 
-def test_files_are_writable_for_every_user(repository: Path, tmp_path: Path) -> None:
+def test_files_are_writable_for_every_user(repository: Repository, tmp_path: Path) -> None:
     fetch({"git": URL, "ref": "main"}, repository, tmp_path / "code")
     file = tmp_path / "code" / "src dir" / "train.py"
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o666, 0o777)
-    assert git(tmp_path / "code", "status", "--porcelain") == ""
+    assert Repository(tmp_path / "code").git("status", "--porcelain") == ""
 
 
 @pytest.mark.parametrize(("ref", "text"), [("main", "second"), ("v1", "first"), ("feature/main", "first")])
 def test_printed_command_shows_the_commit_of_a_branch_or_tag(
-    repository: Path, tmp_path: Path, ref: str, text: str
+    repository: Repository, tmp_path: Path, ref: str, text: str
 ) -> None:
     document = "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: a:1}\n"
     result = gpuctl.compile(gpuctl.Source("job.yaml", f"{document}code: {{git: '{URL}', ref: {ref}}}\n"))
@@ -113,22 +100,22 @@ def test_printed_command_shows_the_commit_of_a_branch_or_tag(
     command = re.search("`(git .*?)`", warning.hint or "")
     assert command is not None
     printed = subprocess.run(
-        ["sh", "-c", command[1].replace(URL, str(repository))], capture_output=True, text=True, check=True
+        ["sh", "-c", command[1].replace(URL, str(repository.root))], capture_output=True, text=True, check=True
     )
     commit = printed.stdout.splitlines()[-1].split()[0]
-    assert git(repository, "cat-file", "-t", commit) == "commit"
+    assert repository.git("cat-file", "-t", commit) == "commit\n"
     done = fetch({"git": URL, "ref": commit}, repository, tmp_path / "code")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "code" / "src dir" / "train.py").read_text() == text
 
 
-def test_absent_commit_fails(repository: Path, tmp_path: Path) -> None:
+def test_absent_commit_fails(repository: Repository, tmp_path: Path) -> None:
     done = fetch({"git": URL, "ref": EARLIER}, repository, tmp_path / "code")
     assert done.returncode != 0
     assert EARLIER in done.stderr
 
 
-def test_absent_directory_fails(repository: Path, tmp_path: Path) -> None:
+def test_absent_directory_fails(repository: Repository, tmp_path: Path) -> None:
     done = fetch({"git": URL, "ref": "main", "path": "$(id)/lib"}, repository, tmp_path / "code")
     assert done.returncode == 1
     assert done.stderr == "gpuctl: the repository has no directory $(id)/lib in this commit\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,57 +12,48 @@ from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.plan.set_run import SetRun, _order_of_commits
 from gpuctl.apply.state.applyset import NotOurSet, exact_set, parent_object, parse_parent, superset
 from gpuctl.apply.state.git_repository import Checkout, Commit, commit_of, compare_commits
+from support.repositories import Repository
 
 
-def git(root: Path, *arguments: str) -> str:
-    own = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
-    done = subprocess.run(["git", "-C", str(root), *own, *arguments], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
-
-
-def commit(root: Path, text: str) -> str:
-    (root / "a.yaml").write_text(text)
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", text)
-    return git(root, "rev-parse", "HEAD")
+def commit(repository: Repository, text: str) -> str:
+    repository.write("a.yaml", text)
+    return repository.commit()
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def repository(tmp_path: Path) -> Repository:
     """Return a repository with the commits one, two and three."""
-    path = tmp_path / "origin"
-    path.mkdir()
-    git(path, "init", "-q", "-b", "main")
+    made = Repository(tmp_path / "origin")
     for text in ("one", "two", "three"):
-        commit(path, text)
-    return path
+        commit(made, text)
+    return made
 
 
-def checkout(root: Path, revision: str = "HEAD") -> Checkout:
-    git(root, "checkout", "-q", revision)
-    found = commit_of(root, [root / "a.yaml"])
+def checkout(repository: Repository, revision: str = "HEAD") -> Checkout:
+    repository.git("checkout", "-q", revision)
+    found = commit_of(repository.root, [repository.root / "a.yaml"])
     assert found is not None
-    return Checkout(root, found)
+    return Checkout(repository.root, found)
 
 
 def options(found: Checkout | None, *, prune: bool = False) -> SetOptions:
     return SetOptions("nlp", ("git:a//b",), PlanOptions(set_name="all", prune=prune), found)
 
 
-def test_ancestor_commit_is_refused(root: Path) -> None:
-    newest = checkout(root).commit
+def test_ancestor_commit_is_refused(repository: Repository) -> None:
+    newest = checkout(repository).commit
     for revision in ("main~1", "main~2"):
-        older = checkout(root, revision)
+        older = checkout(repository, revision)
         assert compare_commits(older, newest.id).is_older
         with pytest.raises(Refused, match="is an ancestor of it: check out the newer commit, or add `--allow-older`"):
             _order_of_commits(options(older), newest)
 
 
-def test_ancestor_commit_with_changed_files_is_refused(root: Path) -> None:
-    newest = checkout(root).commit
-    older = checkout(root, "main~1")
-    (root / "a.yaml").write_text("changed")
-    dirty = commit_of(root, [root / "a.yaml"])
+def test_ancestor_commit_with_changed_files_is_refused(repository: Repository) -> None:
+    newest = checkout(repository).commit
+    older = checkout(repository, "main~1")
+    repository.write("a.yaml", "changed")
+    dirty = commit_of(repository.root, [repository.root / "a.yaml"])
     assert dirty is not None
     assert dirty.dirty
     with pytest.raises(Refused):
@@ -71,46 +61,44 @@ def test_ancestor_commit_with_changed_files_is_refused(root: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["the same", "newer", "reverted", "another branch", "merged"])
-def test_commits_that_are_not_ancestors_are_accepted(root: Path, what: str) -> None:
-    recorded = checkout(root, "main~1").commit if what == "newer" else checkout(root).commit
-    git(root, "checkout", "-q", "main")
+def test_commits_that_are_not_ancestors_are_accepted(repository: Repository, what: str) -> None:
+    recorded = checkout(repository, "main~1").commit if what == "newer" else checkout(repository).commit
+    repository.git("checkout", "-q", "main")
     if what == "reverted":
-        git(root, "revert", "--no-edit", "HEAD")
+        repository.git("revert", "--no-edit", "HEAD")
     elif what == "another branch":
-        git(root, "checkout", "-q", "-b", "other", "main~1")
-        commit(root, "other")
+        repository.git("checkout", "-q", "-b", "other", "main~1")
+        commit(repository, "other")
     elif what == "merged":
-        git(root, "checkout", "-q", "-b", "side", "main~1")
-        (root / "b.yaml").write_text("b")
-        git(root, "add", "-A")
-        git(root, "commit", "-q", "-m", "b")
-        git(root, "merge", "-q", "--no-edit", "main")
-    assert _order_of_commits(options(checkout(root)), recorded) == []
+        repository.git("checkout", "-q", "-b", "side", "main~1")
+        repository.write("b.yaml", "b")
+        repository.commit()
+        repository.git("merge", "-q", "--no-edit", "main")
+    assert _order_of_commits(options(checkout(repository)), recorded) == []
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_missing_history_of_a_shallow_clone_is_noted(root: Path, tmp_path: Path, depth: int) -> None:
+def test_missing_history_of_a_shallow_clone_is_noted(repository: Repository, tmp_path: Path, depth: int) -> None:
     """If the clone has the commits between, an ancestor is refused there too."""
-    newest, older = checkout(root).commit, git(root, "rev-parse", "main~2")
-    git(tmp_path, "clone", "-q", f"--depth={depth}", f"file://{root}", "clone")
-    here = checkout(tmp_path / "clone")
+    newest, older = checkout(repository).commit, repository.git("rev-parse", "main~2").strip()
+    repository.git("clone", "-q", f"--depth={depth}", f"file://{repository.root}", str(tmp_path / "clone"))
+    clone = Repository(tmp_path / "clone")
+    here = checkout(clone)
     recorded = Commit(older, False, here.commit.repository)
     (note,) = _order_of_commits(options(here), recorded)
     assert "this clone is shallow, `git fetch --unshallow` completes it" in note
-    git(tmp_path / "clone", "fetch", "-q", "--unshallow")
+    clone.git("fetch", "-q", "--unshallow")
     assert _order_of_commits(options(here), recorded) == []
     if depth == 2:
         with pytest.raises(Refused):
-            _order_of_commits(
-                options(checkout(tmp_path / "clone", "HEAD~1")), Commit(newest.id, False, here.commit.repository)
-            )
+            _order_of_commits(options(checkout(clone, "HEAD~1")), Commit(newest.id, False, here.commit.repository))
 
 
-def test_unknown_commits_are_noted(root: Path) -> None:
+def test_unknown_commits_are_noted(repository: Repository) -> None:
     """A commit that was not fetched, no git, or documents without a commit. Another repository is checked with the
     sources.
     """
-    here = checkout(root)
+    here = checkout(repository)
     (note,) = _order_of_commits(options(here), Commit("0" * 40, False, here.commit.repository))
     assert "this clone does not have that commit, `git fetch` gets new ones" in note
     (note,) = _order_of_commits(options(None), here.commit)
@@ -118,14 +106,14 @@ def test_unknown_commits_are_noted(root: Path) -> None:
     assert _order_of_commits(options(here), here.commit._replace(repository="elsewhere/repo")) == []
 
 
-def test_set_records_its_commit_at_the_end_of_a_run(root: Path) -> None:
+def test_set_records_its_commit_at_the_end_of_a_run(repository: Repository) -> None:
     """Before the end, members may still be of the old commit. A run without a commit keeps the recorded one."""
     one, two = Commit("1" * 40, False, "a"), Commit("2" * 40, True, "a")
     recorded = exact_set("all", "nlp", [], ("git:a//b",))._replace(commit=one)
     secret = parent_object(recorded, existing=None)
     assert parse_parent(secret).commit == one
     for prune in (True, False):
-        run = SetRun(options(Checkout(root, two), prune=prune), secret, recorded)
+        run = SetRun(options(Checkout(repository.root, two), prune=prune), secret, recorded)
         run.wanted = exact_set("all", "nlp", [], ("git:a//b",))
         assert run.superset.commit == one
         assert run.final.commit == two

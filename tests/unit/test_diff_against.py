@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from gpuctl.cli.main import run
+from support.repositories import Repository
 
 JOB = """kind: training
 version: v0.1
@@ -38,16 +38,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "sft.yaml").write_text(JOB)
     (tmp_path / "jobs" / "web.yaml").write_text(SERVICE)
-    commit(tmp_path, "init")
+    Repository(tmp_path).commit()
     return tmp_path
-
-
-def commit(directory: Path, message: str) -> None:
-    identity = ("-c", "user.name=t", "-c", "user.email=t@example.com")
-    if not (directory / ".git").exists():
-        subprocess.run(["git", "init", "-q"], cwd=directory, check=True)
-    subprocess.run(["git", "add", "-A"], cwd=directory, check=True)
-    subprocess.run(["git", *identity, "commit", "-qm", message], cwd=directory, check=True)
 
 
 def change(directory: Path) -> None:
@@ -76,7 +68,7 @@ def test_diff_against_a_git_revision(repository: Path, capsys: pytest.CaptureFix
     out = capsys.readouterr().out
     assert out.startswith("training sft in nlp: environment.image: ...train:v1 -> ...train:v2\n")
     assert sorted(object_lines(out)) == sorted(EXPECTED_LINES)
-    commit(repository, "change")
+    Repository(repository).commit()
     assert run(["diff", "-f", "jobs", "--against", "git:HEAD"]) == 0
     assert run(["diff", "-f", "jobs", "--against", "git:HEAD~1"]) == 1
 

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import yaml
@@ -16,20 +15,13 @@ from gpuctl.cli.main import run
 from gpuctl.importing.field_values import gpus_of
 from gpuctl.importing.slurm.sbatch_options import read_options
 from gpuctl.importing.slurm.slurm_values import array_of, duration_of, gpus_of_gres, memory_of
+from support.repositories import Outcome
 
 SCRIPT = "#!/bin/bash\n#SBATCH --job-name=a\n#SBATCH --mem=4G\npython a.py\n"
 IMAGE = ("--image", "registry.example.com/a:1")
 
 
-class Answer(NamedTuple):
-    """The answer of a command."""
-
-    code: int
-    out: str
-    err: str
-
-
-Import = Callable[..., Answer]
+Import = Callable[..., Outcome]
 
 
 @pytest.fixture
@@ -37,9 +29,9 @@ def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
     """Return the function that imports a text as a file of this name."""
     monkeypatch.chdir(tmp_path)
 
-    def call(text: str | bytes, *options: str, name: str = "a.sh") -> Answer:
+    def call(text: str | bytes, *options: str, name: str = "a.sh") -> Outcome:
         Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
-        return Answer(run(["import", name, *options]), *capfd.readouterr())
+        return Outcome(run(["import", name, *options]), *capfd.readouterr())
 
     return call
 

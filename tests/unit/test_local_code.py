@@ -21,6 +21,7 @@ from gpuctl.apply.plan.plan import Step
 from gpuctl.frontend import code_files
 from gpuctl.objects.api_resources import Key
 from gpuctl.usecases.revisions.files_at_revision import read_revision
+from support.repositories import Repository
 from support.repositories import gpuctl as run_gpuctl
 
 DOCUMENT = """\
@@ -30,11 +31,6 @@ job: {{name: train}}
 environment: {{image: "app:1", command: [python, train.py]}}
 code: {{local: {local}{more}}}
 """
-
-
-def git(directory: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(directory), "-c", "user.name=a", "-c", "user.email=a@example.com", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def write(directory: Path, **files: str | bytes) -> None:
@@ -54,7 +50,7 @@ def repository(tmp_path: Path) -> Path:
         "jobs/job.yaml": DOCUMENT.format(local="../src", more=""),
     }
     write(path, **files)
-    git(path, "init", "-q", "-b", "main")
+    Repository(path)
     return path
 
 
@@ -89,7 +85,7 @@ def test_archive_is_the_same_for_equal_files(repository: Path, tmp_path: Path) -
             os.utime(copy / "src" / name, (seed, seed))
             (copy / "src" / name).chmod(0o600 if seed == 1 else 0o664)
         write(copy, **{"jobs/job.yaml": DOCUMENT.format(local=["../src", "./../src/"][seed - 1], more="")})
-        git(copy, "init", "-q")
+        Repository(copy)
         found.append(archive(compiled(copy)))
     assert found[0] == found[1]
     assert {item.mode for item in members(found[0]).values()} == {0o666}
@@ -124,8 +120,8 @@ def test_ignored_files_are_those_of_git(repository: Path) -> None:
     write(repository, **{f"src/{name}": name for name in files})
     ignore = "*.log\n/src/out/\ndata\n# comment\n\ntmp?/\n\\#hash\n\\!bang\nstar\\*.py\n*.bin\n"
     write(repository, **{".gitignore": ignore, "src/deep/.gitignore": "!keep.log\n/er/*\n!/er/only.txt\n"})
-    git(repository, "add", "-A")
-    tracked = git(repository, "ls-files", "-z", "src").split("\0")[:-1]
+    Repository(repository).commit()
+    tracked = Repository(repository).git("ls-files", "-z", "src").split("\0")[:-1]
     assert members(archive(compiled(repository))).keys() == {name.removeprefix("src/") for name in tracked}
 
 
@@ -266,8 +262,7 @@ def test_revision_has_the_files_of_its_commit(repository: Path) -> None:
     (repository / "src" / "run.sh").write_text("exit 0")
     (repository / "src" / "run.sh").chmod(0o755)
     (repository / "src" / "link.py").symlink_to("train.py")
-    git(repository, "add", "-A")
-    git(repository, "commit", "-q", "-m", "first")
+    Repository(repository).commit()
     on_disk = archive(compiled(repository))
     write(repository, **{"src/train.py": "print(2)"})
     revision = read_revision("HEAD", [str(repository / "jobs")])
@@ -276,8 +271,7 @@ def test_revision_has_the_files_of_its_commit(repository: Path) -> None:
 
 
 def at_commit(repository: Path) -> gpuctl.Compilation:
-    git(repository, "add", "-A")
-    git(repository, "commit", "-q", "--allow-empty", "-m", "next")
+    Repository(repository).commit()
     revision = read_revision("HEAD", [str(repository / "jobs")])
     return gpuctl.compile(revision.sources, platform=revision.platform)
 
@@ -322,11 +316,12 @@ def test_directory_of_git_is_refused(repository: Path, local: str) -> None:
 
 def test_huge_links_and_rules_are_not_read(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(repository, **{"jobs/job.yaml": DOCUMENT.format(local="../link", more=""), "target": "src/" * 2000})
-    blob = git(repository, "hash-object", "-w", "target").strip()
+    git = Repository(repository).git
+    blob = git("hash-object", "-w", "target").strip()
     (repository / "target").unlink()
-    git(repository, "add", "-A")
-    git(repository, "update-index", "--add", "--cacheinfo", f"120000,{blob},link")
-    git(repository, "commit", "-q", "-m", "a link that no system has")
+    git("add", "-A")
+    git("update-index", "--add", "--cacheinfo", f"120000,{blob},link")
+    git("commit", "-q", "-m", "a link that no system has")
     revision = read_revision("HEAD", [str(repository / "jobs")])
     found = gpuctl.compile(revision.sources, platform=revision.platform)
     assert error(found)[:2] == ("GPU236", "there is no directory `../link` beside this file")
