@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -53,20 +53,18 @@ WORKERS = 6
 Check = Callable[[Site, Snapshot], None]
 """The cases that start with the old documents running and a file with the new ones; they also get the expected objects.
 """
-CHECKS: dict[str, Check] = {}
-"""By the names of tests. The longest are the first."""
 
 
 class Begun:
     """The checks of the tests that are run, under way."""
 
-    def __init__(self, pool: ThreadPoolExecutor, run: Callable[[str], None], names: list[str]) -> None:
+    def __init__(self, pool: ThreadPoolExecutor, run: Callable[[Check], None], checks: list[Check]) -> None:
         self._begin = partial(pool.submit, run)
-        self._first = {name: self._begin(name) for name in names}
+        self._first = {check: self._begin(check) for check in checks}
 
-    def of(self, name: str) -> Future[None]:
-        """A test's check; when the test is run again, so is the check."""
-        return self._first.pop(name, None) or self._begin(name)
+    def result(self, check: Check) -> None:
+        """Wait for a test's check; when the test is run again, so is the check."""
+        (self._first.pop(check, None) or self._begin(check)).result()
 
 
 @pytest.fixture(scope="module")
@@ -78,24 +76,18 @@ def begun(
     request: pytest.FixtureRequest,
 ) -> Iterator[Begun]:
     """The checks, of which some are waited for at a time."""
-    chosen = {item.name for item in request.session.items}
+    items = (item for item in request.session.items if isinstance(item, pytest.Function) and item.path == request.path)
     # Of two threads that ask for it first, one would lose it.
     shared("gpuctl_usage")
 
-    def run(name: str) -> None:
+    def run(check: Check) -> None:
         with site(base, "waiting", tmp_path_factory.mktemp("waiting")) as place:
             place.prepare(OLD)
             place.file.write_text(NEW)
-            CHECKS[name](place, wanted)
+            check(place, wanted)
 
     with ThreadPoolExecutor(WORKERS) as pool:
-        yield Begun(pool, run, [name for name in CHECKS if name in chosen])
-
-
-@pytest.fixture
-def outcome(begun: Begun, request: pytest.FixtureRequest) -> Future[None]:
-    """Return the result of this test's case."""
-    return begun.of(request.node.name)
+        yield Begun(pool, run, [item.callspec.params["check"] for item in items])
 
 
 # Hung: the client's own timeout is a minute; here it is longer than passing failures are retried, as that is.
@@ -124,11 +116,6 @@ def _hung_read(place: Site, wanted: Snapshot) -> None:
     assert_unchanged(place, old)
 
 
-def test_unanswered_read_times_out(outcome: Future[None]) -> None:
-    """It ends in a message."""
-    outcome.result()
-
-
 def _hung_create(place: Site, wanted: Snapshot) -> None:
     old = place.snapshot()
     place.proxy.reset(on(nth(1, makes_job("v2")), hang_after))
@@ -136,15 +123,6 @@ def _hung_create(place: Site, wanted: Snapshot) -> None:
     assert result.code == 0, result.stderr
     assert_wanted(place, old, wanted)
     assert_converges(place, old, wanted)
-
-
-def test_unanswered_create_is_looked_up(outcome: Future[None]) -> None:
-    """It is looked up whether the object is there."""
-    outcome.result()
-
-
-CHECKS["test_unanswered_read_times_out"] = _hung_read
-CHECKS["test_unanswered_create_is_looked_up"] = _hung_create
 
 
 # A lease that is held for longer than the other waits.
@@ -163,13 +141,6 @@ def _second_apply(place: Site, wanted: Snapshot) -> None:
     first.wait()
     place.proxy.reset()
     assert_recoverable(place, old, wanted)
-
-
-def test_waiting_apply_names_the_running_one(outcome: Future[None]) -> None:
-    outcome.result()
-
-
-CHECKS["test_waiting_apply_names_the_running_one"] = _second_apply
 
 
 # Failures that do not pass, in the middle: what was deleted is remembered.
@@ -191,16 +162,10 @@ def _lasting(form: str, place: Site, wanted: Snapshot) -> None:
     assert_recoverable(place, old, wanted)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", LASTING)
-def test_lasting_failures_after_the_first_delete(outcome: Future[None], form: str) -> None:
-    outcome.result()
-
-
-CHECKS |= {f"test_lasting_failures_after_the_first_delete[{form}]": partial(_lasting, form) for form in LASTING}
-
-
 def _away_at_the_end(place: Site, wanted: Snapshot) -> None:
+    """All deletes were answered, and it is unknown whether the objects are gone: the output does not claim that they
+    exist.
+    """
     old = place.snapshot()
     place.proxy.reset(first_of(on(matching(watch=True), hang), from_the_first(nth(2, ends_workload), cut_before)))
     result = place.apply(None, "--timeout", "1s")
@@ -209,18 +174,8 @@ def _away_at_the_end(place: Site, wanted: Snapshot) -> None:
     assert_recoverable(place, old, wanted)
 
 
-@pytest.mark.slow
-def test_server_unreachable_at_the_timeout(outcome: Future[None]) -> None:
-    """All deletes were answered, and it is unknown whether the objects are gone: the output does not claim that they
-    exist.
-    """
-    outcome.result()
-
-
-CHECKS["test_server_unreachable_at_the_timeout"] = _away_at_the_end
-
-
 def _unnoticed(place: Site, wanted: Snapshot) -> None:
+    """A watch that says nothing, and too little time for the look that is taken now and then."""
     old = place.snapshot()
     place.proxy.reset(on(matching(watch=True), hang))
     # Long enough for the pods to end on a machine with other work; the look comes after ten seconds.
@@ -228,15 +183,6 @@ def _unnoticed(place: Site, wanted: Snapshot) -> None:
     assert result.code == 0, f"{result.stderr}{result.stdout}"
     assert_wanted(place, old, wanted)
     assert_converges(place, old, wanted)
-
-
-@pytest.mark.slow
-def test_deletions_are_noticed_without_a_watch(outcome: Future[None]) -> None:
-    """A watch that says nothing, and too little time for the look that is taken now and then."""
-    outcome.result()
-
-
-CHECKS["test_deletions_are_noticed_without_a_watch"] = _unnoticed
 
 
 # Temporary failures: the command continues.
@@ -298,9 +244,18 @@ def _passing(form: str, place: Site, wanted: Snapshot) -> None:
     assert_converges(place, old, wanted)
 
 
-@pytest.mark.parametrize("form", part_of(PASSING, 3))
-def test_temporary_failures(outcome: Future[None], form: str) -> None:
-    outcome.result()
+CASES = [
+    # The longest are the first.
+    pytest.param(_hung_read, id="read-without-an-answer"),
+    pytest.param(_hung_create, id="create-without-an-answer"),
+    pytest.param(_second_apply, id="second-apply"),
+    *(pytest.param(partial(_lasting, form), id=f"lasting-{form}", marks=pytest.mark.slow) for form in LASTING),
+    pytest.param(_away_at_the_end, id="server-away-at-the-timeout", marks=pytest.mark.slow),
+    pytest.param(_unnoticed, id="deletions-without-a-watch", marks=pytest.mark.slow),
+    *(pytest.param(partial(_passing, form), id=f"passing-{form}") for form in part_of(PASSING, 3)),
+]
 
 
-CHECKS |= {f"test_temporary_failures[{form}]": partial(_passing, form) for form in PASSING}
+@pytest.mark.parametrize("check", CASES)
+def test_failure_that_takes_time(begun: Begun, check: Check) -> None:
+    begun.result(check)
