@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -67,7 +66,8 @@ def place(base: Base, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
         yield made
 
 
-# A server that cannot be reached, or used: nothing happens, and the message says why.
+# A server that cannot be reached, or used: nothing happens, and the message says why. ``cluster/test_connection.py`` has
+# the messages.
 
 
 def test_connection_refused(place: Site) -> None:
@@ -77,39 +77,6 @@ def test_connection_refused(place: Site) -> None:
     for arguments in (place.apply_arguments, place.recover_arguments):
         assert_clear(place.run(arguments, str(config)), CLUSTER, f"https://127.0.0.1:{port}", "connection refused")
     assert_unchanged(place, old)
-
-
-def test_wrong_authority(place: Site) -> None:
-    """The server's certificate is not signed by the kubeconfig's authority."""
-    old = place.snapshot()
-    authority = place.directory / "other.crt"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    key = str(place.directory / "other.key")
-    subprocess.run(
-        [*command, "-keyout", key, "-out", str(authority), "-subj", "/CN=other"], check=True, capture_output=True
-    )
-    plane = place.base.plane
-    cluster = {"server": f"https://127.0.0.1:{plane.port}", "certificate-authority": str(authority)}
-    config = write_kubeconfig(place.directory / "c", cluster, plane.tokens["admin"])
-    assert_clear(place.apply(str(config)), CLUSTER, "certificate", "not trusted", "certificate-authority")
-    assert_unchanged(place, old)
-
-
-def test_expired_token(place: Site) -> None:
-    old = place.snapshot()
-    config = str(place.proxy.kubeconfig(place.directory / "c", token="expired"))
-    for arguments in (place.apply_arguments, place.recover_arguments):
-        assert_clear(place.run(arguments, config), CLUSTER, "401", "credentials")
-    assert_unchanged(place, old)
-
-
-def test_missing_or_invalid_kubeconfig(place: Site) -> None:
-    missing = place.directory / "missing"
-    assert_clear(place.apply(str(missing)), CLUSTER, str(missing))
-    damaged = place.directory / "damaged"
-    damaged.write_text("clusters: [")
-    assert_clear(place.apply(str(damaged)), CLUSTER, str(damaged))
-    assert_clear(place.apply(None, "--context", "nowhere"), CLUSTER, "nowhere", "test")
 
 
 INVALID_ANSWERS: dict[str, Action] = {
