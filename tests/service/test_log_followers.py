@@ -75,13 +75,6 @@ def rest(socket: ClientConnection) -> tuple[list[str], int, str]:
     return lines, end.code, end.reason
 
 
-def running(served: Served, place: Place, name: str, pods: int = 1) -> list[str]:
-    """Return the pods of a job once the service lists them as running."""
-    found = sorted(place.running(name, pods=pods))
-    served.until_running(name, place.namespace, pods)
-    return found
-
-
 def threads(served: Served) -> int:
     return len(list(Path(f"/proc/{served.process.pid}/task").iterdir()))
 
@@ -101,7 +94,7 @@ def until(condition: Any, what: str) -> None:
 
 def test_each_line_is_sent_once_until_the_job_ends(served: Served, place: Place) -> None:
     place.apply(training())
-    [pod] = running(served, place, "train")
+    [pod] = served.pods_of(place, "train")
     place.plane.write_log(place.namespace, pod, "".join(f"old {number}\n" for number in range(150)))
     with (
         following(served, place, "train") as socket,
@@ -128,7 +121,7 @@ def test_each_line_is_sent_once_until_the_job_ends(served: Served, place: Place)
 def test_old_and_new_lines_join_without_gap(served: Served, place: Place, tail: int) -> None:
     """Lines older than the service's buffer are read from the cluster while new lines arrive."""
     place.apply(training())
-    [pod] = running(served, place, "train")
+    [pod] = served.pods_of(place, "train")
     place.plane.write_log(place.namespace, pod, "".join(f"{number}\n" for number in range(3000)))
     with following(served, place, "train", tail=tail) as socket:
         first = int(next_lines(socket, 1)[0])
@@ -141,7 +134,7 @@ def test_old_and_new_lines_join_without_gap(served: Served, place: Place, tail: 
 def test_tail_zero_sends_only_new_lines(served: Served, place: Place) -> None:
     """The first line depends on timing; after it no line is missing."""
     place.apply(training())
-    [pod] = running(served, place, "train")
+    [pod] = served.pods_of(place, "train")
     with writing(place, pod, 0), following(served, place, "train", tail=0) as socket:
         found = [int(text) for text in next_lines(socket, 300)]
     assert found == list(range(found[0], found[0] + 300))
@@ -169,7 +162,7 @@ def writing(place: Place, pod: str, start: int) -> Iterator[None]:
 
 def test_token_is_accepted_as_websocket_subprotocol(served: Served, place: Place) -> None:
     place.apply(training())
-    [pod] = running(served, place, "train")
+    [pod] = served.pods_of(place, "train")
     place.plane.write_log(place.namespace, pod, "line\n")
     where = follow_url(served, place, "train")
     token = token_protocol(served.tokens["admin"])
@@ -193,7 +186,7 @@ def refused(where: str, **options: Any) -> tuple[int, dict[str, Any]]:
 
 def test_unauthorized_upgrades_are_rejected(served: Served, place: Place) -> None:
     place.apply(training())
-    running(served, place, "train")
+    served.pods_of(place, "train")
     where, good = follow_url(served, place, "train"), token_protocol(served.tokens["admin"])
     for offered in (
         [PROTOCOL],
@@ -240,7 +233,7 @@ def test_unauthorized_upgrades_are_rejected(served: Served, place: Place) -> Non
 
 def test_follow_needs_a_stream(served: Served, place: Place) -> None:
     place.apply(training())
-    running(served, place, "train")
+    served.pods_of(place, "train")
     answer = served.get("/jobs/train/logs", status=400, follow="true", namespace=place.namespace)
     assert "text/event-stream" in answer["message"]
 
@@ -286,7 +279,7 @@ class Events:
 
 def test_last_event_id_resumes_the_stream(served: Served, place: Place) -> None:
     place.apply(training(resources={"nodes": 2}))
-    pods = running(served, place, "train", pods=2)
+    pods = served.pods_of(place, "train", pods=2)
     for pod in pods:
         place.plane.write_log(place.namespace, pod, "".join(f"{number}\n" for number in range(1500)))
     seen: list[tuple[str, str]] = []
@@ -317,7 +310,7 @@ def test_last_event_id_resumes_the_stream(served: Served, place: Place) -> None:
 
 def test_log_of_a_replacement_pod_is_followed(served: Served, place: Place) -> None:
     place.apply(inference())
-    [old] = running(served, place, "serve")
+    [old] = served.pods_of(place, "serve")
     place.plane.write_log(place.namespace, old, "old\n")
     with following(served, place, "serve") as socket, following(served, place, old) as one:
         assert next_lines(socket, 1) == ["old"]
@@ -341,7 +334,7 @@ def test_pod_that_is_deleted_before_its_log_is_watched_has_ended(proxy: Proxy, p
     """The service has read the lines so far, and has not listed the pods to follow yet."""
     place.apply(inference())
     with serving(tmp_path, proxy.kubeconfig(tmp_path / "proxy.kubeconfig"), USERS) as own:
-        [old] = running(own, place, "serve")
+        [old] = own.pods_of(place, "serve")
         place.plane.write_log(place.namespace, old, "old\n")
 
         def begins_to_follow(request: Request) -> bool:
@@ -360,7 +353,7 @@ def test_slow_kubelet_delays_only_the_followers_of_its_pods(proxy: Proxy, place:
         serving(tmp_path, proxy.kubeconfig(tmp_path / "proxy.kubeconfig"), USERS) as own,
         contextlib.ExitStack() as waits,
     ):
-        [sick], [fine] = (running(own, place, name) for name in ("sick", "fine"))
+        [sick], [fine] = (own.pods_of(place, name) for name in ("sick", "fine"))
         for pod in (sick, fine):
             place.plane.write_log(place.namespace, pod, "".join(f"{number}\n" for number in range(3000)))
 
@@ -382,7 +375,7 @@ def test_unresponsive_client_is_disconnected(plane: ControlPlane, place: Place, 
     place.apply(inference())
     limits = {"follower_ping": "4", "followers": "1"}
     with serving(tmp_path, plane.kubeconfig(), {"admin": ("admin", None, None)}, **limits) as own:  # type: ignore[arg-type]
-        running(own, place, "serve")
+        own.pods_of(place, "serve")
         where = urlsplit(own.url)
         query = f"/api/v1/jobs/serve/logs?follow=true&namespace={place.namespace}"
         key = base64.b64encode(bytes(16)).decode()
@@ -402,7 +395,7 @@ def test_unresponsive_client_is_disconnected(plane: ControlPlane, place: Place, 
 def test_new_pod_of_the_same_name_is_followed(served: Served, place: Place) -> None:
     """The next pod of a StatefulSet has the same name and a log of its own."""
     place.apply(notebook())
-    running(served, place, "note")
+    served.pods_of(place, "note")
     lines = [f"line {number}" for number in range(50)]
     place.plane.write_log(place.namespace, "note-0", "".join(f"{line}\n" for line in lines))
     with following(served, place, "note", tail=10) as socket:
@@ -420,7 +413,7 @@ def test_new_pod_of_the_same_name_is_followed(served: Served, place: Place) -> N
 @pytest.mark.slow
 def test_no_line_is_lost_when_the_api_server_is_killed(served: Served, place: Place) -> None:
     place.apply(training())
-    [pod] = running(served, place, "train")
+    [pod] = served.pods_of(place, "train")
     place.plane.write_log(place.namespace, pod, "".join(f"{number}\n" for number in range(10)))
     with following(served, place, "train") as socket, Events(served, place, "train") as events:
         first = iter(events)
@@ -443,7 +436,7 @@ def test_slow_client_is_disconnected_and_others_are_not(plane: ControlPlane, pla
     place.apply(training())
     # The slow client answers no ping while it does not read.
     with serving(tmp_path, plane.kubeconfig(), USERS, followers="2", follower_ping="600") as served:
-        [pod] = running(served, place, "train")
+        [pod] = served.pods_of(place, "train")
         place.plane.write_log(place.namespace, pod, "begin\n")
         host, port = served.url.removeprefix("http://").split(":")
         narrow = sockets.socket()
@@ -478,7 +471,7 @@ def test_slow_client_is_disconnected_and_others_are_not(plane: ControlPlane, pla
 
 def test_disconnected_clients_leave_no_threads(served: Served, place: Place) -> None:
     place.apply(training(), inference())
-    pods = running(served, place, "train") + running(served, place, "serve")
+    pods = served.pods_of(place, "train") + served.pods_of(place, "serve")
     for pod in pods:
         place.plane.write_log(place.namespace, pod, "".join(f"{number}\n" for number in range(3000)))
 
@@ -521,7 +514,7 @@ USERS = {"admin": ("admin", None, None), "vera": ("viewer", None, None)}
 def test_two_hundred_followers_share_one_log_request(proxy: Proxy, place: Place, tmp_path: Path) -> None:
     place.apply(training())
     with serving(tmp_path, proxy.kubeconfig(tmp_path / "proxy.kubeconfig"), USERS, fresh=True) as own:
-        [pod] = running(own, place, "train")
+        [pod] = own.pods_of(place, "train")
         place.plane.write_log(place.namespace, pod, "".join(f"old {number}\n" for number in range(200)))
         before, threads_before = memory(own), threads(own)
         where, headers = follow_url(own, place, "train"), bearer_header(own)
@@ -565,7 +558,7 @@ def test_follower_limits_hold_under_two_thousand_attempts(plane: ControlPlane, p
     """Some follow, some get 429 or 1013, and other requests are answered."""
     place.apply(training())
     with serving(tmp_path, plane.kubeconfig(), USERS, followers="50", followers_each="30") as own:
-        [pod] = running(own, place, "train")
+        [pod] = own.pods_of(place, "train")
         place.plane.write_log(place.namespace, pod, "line\n")
         where = follow_url(own, place, "train")
         before = threads(own)
@@ -624,7 +617,7 @@ def test_revoked_token_and_shutdown_end_streams(plane: ControlPlane, place: Plac
     place.apply(training())
     limits = {"follower_check": "0.5", "followers": "2", "concurrency": "1", "shutdown_timeout": "600"}
     with serving(tmp_path, plane.kubeconfig(), USERS, **limits) as own:
-        [pod] = running(own, place, "train")
+        [pod] = own.pods_of(place, "train")
         place.plane.write_log(place.namespace, pod, "line\n")
         with (
             following(own, place, "train", "vera") as socket,

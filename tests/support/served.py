@@ -22,6 +22,7 @@ import httpx
 from fault_tools.zygote import Forked, shared
 from gpuctl_server.access.rights import Role
 from gpuctl_server.access.tokens import TokenEntry, new_token, write_tokens
+from support.cluster_tools import Place
 
 STARTS_IN = 180.0
 READY_IN = 120.0
@@ -107,6 +108,12 @@ class Served:
             return value["status"] == "running" and len(running) >= pods
 
         return self.until(f"/jobs/{name}", runs, namespace=namespace)
+
+    def pods_of(self, place: Place, name: str, pods: int = 1) -> list[str]:
+        """Return the pods of a job once the service lists them as running."""
+        found = sorted(place.running(name, pods=pods))
+        self.until_running(name, place.namespace, pods)
+        return found
 
     def until_gone(self, path: str, name: str = "admin", **query: Any) -> None:
         """Wait until a path returns 404."""
