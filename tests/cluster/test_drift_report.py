@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -15,6 +12,7 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, matching, on, refuse
 from support.cluster_tools import Place, inference, notebook, training
+from support.webhook_receiver import receiving
 
 AUTOSCALED = inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 4})
 TIME = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -297,40 +295,19 @@ def test_invalid_documents_are_an_error_and_no_drift(place: Place) -> None:
     place.gpuctl("drift", str(path), "--fail", code=2)
 
 
-@pytest.fixture
-def webhook() -> Iterator[tuple[str, list[Any]]]:
-    """Run a webhook; return its URL and the list of received bodies."""
-    values: list[Any] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            values.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *arguments: Any) -> None:
-            """Suppress the request log."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/hook", values
-    server.shutdown()
-    server.server_close()
-
-
 @pytest.mark.slow
-def test_drift_is_posted_to_the_webhook(
-    place: Place, webhook: tuple[str, list[Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    address, values = webhook
+def test_drift_is_posted_to_the_webhook(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.apply(training())
-    drift_report(place, training(), flags=("--webhook", address))
-    assert values == []
-    report = drift_report(place, training(), training("more"), flags=("--webhook", address))
-    assert values == [report]
-    monkeypatch.setenv("GPUCTL_DRIFT_WEBHOOK", address)
-    drift_report(place, training("more"))
-    assert len(values) == 2
+    with receiving() as webhook:
+        address = f"{webhook.url}/hook"
+        webhook.answers["/hook"] = [(204, "", {})]
+        drift_report(place, training(), flags=("--webhook", address))
+        assert webhook.posts == []
+        report = drift_report(place, training(), training("more"), flags=("--webhook", address))
+        assert [post.body for post in webhook.at("/hook")] == [report]
+        monkeypatch.setenv("GPUCTL_DRIFT_WEBHOOK", address)
+        drift_report(place, training("more"))
+        assert len(webhook.at("/hook")) == 2
     said = place.gpuctl("drift", place.file(training("more")), "--webhook", "http://127.0.0.1:1/secret", code=3)
     assert "the webhook at http://127.0.0.1:1 does not answer" in said.err
     assert "secret" not in said.err

@@ -5,11 +5,7 @@ changed.
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,45 +15,9 @@ import yaml
 from control_plane import ControlPlane
 from support.cluster_tools import Outcome, Place, inference, training
 from support.idle_usage import events, worker, write_usage
+from support.webhook_receiver import Receiver, receiving
 
 POLICY = "usage: {{idle: {{after: 2h, then: {then}, except: [example.com/keep-gpus]}}}}"
-
-
-class Webhook:
-    """A webhook that records the bodies it receives; ``status`` is its response status."""
-
-    def __init__(self) -> None:
-        self.told: list[dict[str, Any]] = []
-        self.status = 200
-        own = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                own.told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                self.send_response(own.status)
-                self.send_header("Location", "http://127.0.0.1:1/elsewhere")
-                self.end_headers()
-
-            def log_message(self, *arguments: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/secret"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-@contextmanager
-def running_webhook() -> Iterator[Webhook]:
-    """Run a webhook inside the block."""
-    webhook = Webhook()
-    try:
-        yield webhook
-    finally:
-        webhook.close()
 
 
 def test_idle_jobs_are_warned_and_then_paused(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,12 +44,12 @@ def test_idle_jobs_are_warned_and_then_paused(place: Place, tmp_path: Path, monk
 
     assert "The platform has no policy for idle jobs" in idle(code=2).err
     place.platform(POLICY.format(then="warn"))
-    with running_webhook() as webhook:
-        monkeypatch.setenv("GPUCTL_SERVER_USAGE_WEBHOOK", webhook.url)
+    with receiving() as webhook:
+        monkeypatch.setenv("GPUCTL_SERVER_USAGE_WEBHOOK", f"{webhook.url}/secret")
         found = idle("-o", "json")
         assert actions(found) == {"lazy": "warn", "kept": "excepted", "serve": "warn", "foreign": "not gpuctl's"}
         assert found.err == "Nothing has been done: confirm with --yes.\n"
-        assert (events(place, "GPUsIdle"), webhook.told, audit.exists()) == ([], [], False)
+        assert (events(place, "GPUsIdle"), webhook.posts, audit.exists()) == ([], [], False)
         _check_warnings(place, idle, actions, webhook)
         lines = [json.loads(line) for line in audit.read_text().splitlines()]
         assert [(line["caller"], line["action"], line["result"]) for line in lines] == [
@@ -104,7 +64,7 @@ def test_idle_jobs_are_warned_and_then_paused(place: Place, tmp_path: Path, monk
         _check_pauses(place, idle, actions, webhook)
 
 
-def _check_warnings(place: Place, idle: Any, actions: Any, webhook: Webhook) -> None:
+def _check_warnings(place: Place, idle: Any, actions: Any, webhook: Receiver) -> None:
     """One event and one webhook message per job; the warning's annotation is no difference for apply."""
     assert actions(idle("--yes", "-o", "json"))["lazy"] == "warned"
     told = {item["involvedObject"]["name"]: item for item in events(place, "GPUsIdle")}
@@ -112,7 +72,8 @@ def _check_warnings(place: Place, idle: Any, actions: Any, webhook: Webhook) -> 
     assert told["lazy"]["message"].startswith("1 GPU has been idle for ")
     assert told["lazy"]["message"].endswith(f"; `gpuctl pause lazy -n {place.namespace}` frees them")
     assert "GPUsIdle" in place.gpuctl("describe", "job", "lazy").out
-    assert sorted((item["name"], item["action"], item["gpus"]) for item in webhook.told) == [
+    bodies = [post.body for post in webhook.at("/secret")]
+    assert sorted((item["name"], item["action"], item["gpus"]) for item in bodies) == [
         ("lazy", "warn", 1.0),
         ("serve", "warn", 1.0),
     ]
@@ -122,9 +83,9 @@ def _check_warnings(place: Place, idle: Any, actions: Any, webhook: Webhook) -> 
     assert {line.split()[0] for line in unchanged.splitlines()} == {"unchanged"}
 
 
-def _check_pauses(place: Place, idle: Any, actions: Any, webhook: Webhook) -> None:
+def _check_pauses(place: Place, idle: Any, actions: Any, webhook: Receiver) -> None:
     """A rejected webhook message is reported, and the job is paused nevertheless."""
-    webhook.status = 302
+    webhook.answers["/secret"] = [(302, "", {"Location": "http://127.0.0.1:1/elsewhere"})] * 2
     found = idle("--yes", "-o", "json", code=1)
     assert actions(found)["lazy"] == "failed"
     assert "rejected the message: status 302" in found.err

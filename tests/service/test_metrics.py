@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from datetime import datetime, timezone
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,6 +18,7 @@ from gpuctl_usage.layered_settings import SettingsProblem
 from properties.scale import part_of
 from support.cluster_tools import POOL, Place, training
 from support.prometheus_server import Exporter, running_prometheus
+from support.rest_records import Answered, answering_in_turn
 from support.served import Served, serving
 
 USERS = {"admin": ("admin", None, None), "anna": ("user", ("team-a",), None)}
@@ -35,13 +33,6 @@ def at(seconds: int) -> str:
 def labelled(name: str, value: float, when: int | None = None, **labels: object) -> str:
     inside = ",".join(f'{key}="{item}"' for key, item in labels.items())
     return f"{name}{{{inside}}} {value}" + ("" if when is None else f" {BEGIN + when}")
-
-
-def pods_of(served: Served, place: Place, name: str, pods: int = 1) -> list[str]:
-    """Return the pods of a job once the service lists them as running."""
-    found = sorted(place.running(name, pods=pods))
-    served.until_running(name, place.namespace, pods)
-    return found
 
 
 def test_metrics_are_the_averages_of_the_jobs_gpus(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
@@ -73,7 +64,7 @@ def test_metrics_are_the_averages_of_the_jobs_gpus(plane: ControlPlane, place: P
         running_prometheus(tmp_path, history=history) as url,
         serving(tmp_path, plane.kubeconfig(), USERS, prometheus=url) as own,
     ):
-        pods_of(own, place, "train", 2)
+        own.pods_of(place, "train", 2)
         path = "/jobs/train/metrics"
         value = own.get(path, namespace=place.namespace, startTime=at(0), endTime=at(3600))
         assert value.keys() == {"gpuUtilization", "memoryUsage"}
@@ -193,7 +184,7 @@ def test_job_details_show_current_metrics(
 
 def test_unset_prometheus_is_reported(served: Served, place: Place) -> None:
     place.apply(training())
-    pods_of(served, place, "train")
+    served.pods_of(place, "train")
     refused = served.get("/jobs/train/metrics", status=503, namespace=place.namespace)
     assert refused["error"] == "ServiceUnavailable"
     assert "GPUCTL_SERVER_PROMETHEUS" in refused["message"]
@@ -201,66 +192,38 @@ def test_unset_prometheus_is_reported(served: Served, place: Place) -> None:
     assert served.get(f"/nodes/{POOL}-0")["gpuDetail"][0]["utilization"] is None
 
 
-@contextmanager
-def answering(status: int, body: bytes, **headers: str) -> Iterator[tuple[str, list[str]]]:
-    """Serve this answer in place of Prometheus; yield the URL and the list of requests."""
-    asked: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            asked.append(f"{self.path} {self.headers.get('Authorization')} {self.rfile.read(length).decode()}")
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            for start in range(0, len(body), 2**20):
-                self.wfile.write(body[start : start + 2**20])
-
-        do_GET = do_POST
-
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-REDIRECT = (302, b"", "returned status 302")
+JSON = "application/json"
+REDIRECT = (302, "", "returned status 302")
 INVALID = [
-    (200, b"<html>", "returned status 200"),
-    (200, b'{"status": "success", "data": {"result": [{"values": 3}]}}', "returned an invalid response"),
-    (200, b" " * (9 * 2**20), "more than 8 MiB"),
-    (422, b'{"status": "error", "error": "query timed out\\u001b[2J"}', "returned status 422: query timed out"),
+    (200, "<html>", "returned status 200"),
+    (200, '{"status": "success", "data": {"result": [{"values": 3}]}}', "returned an invalid response"),
+    (200, " " * (9 * 2**20), "more than 8 MiB"),
+    (422, '{"status": "error", "error": "query timed out\\u001b[2J"}', "returned status 422: query timed out"),
 ]
 
 
 @pytest.mark.parametrize(("status", "body", "said"), [REDIRECT, *part_of(INVALID, 4)])
 def test_invalid_prometheus_answers_are_reported(
-    plane: ControlPlane, place: Place, tmp_path: Path, status: int, body: bytes, said: str
+    plane: ControlPlane, place: Place, tmp_path: Path, status: int, body: str, said: str
 ) -> None:
     place.apply(training())
-    with (
-        answering(200, b"{}") as (elsewhere, never),
-        answering(status, body, Location=f"{elsewhere}/api/v1/query_range") as (url, asked),
-    ):
+    with ExitStack() as stack:
+        elsewhere, never = stack.enter_context(answering_in_turn(Answered(200, JSON, "{}")))
+        redirect = {"Location": f"{elsewhere}/api/v1/query_range"}
+        url, asked = stack.enter_context(answering_in_turn(Answered(status, JSON, body, redirect)))
         token = tmp_path / "prometheus-token"
         token.write_text("secret-of-prometheus\n")
         settings = {"prometheus": f"{url}/base/", "prometheus_token": str(token)}
         with serving(tmp_path, plane.kubeconfig(), USERS, **settings) as own:
-            pods_of(own, place, "train")
+            own.pods_of(place, "train")
             # A job's details query its metrics, too.
             asked.clear()
             refused = own.get("/jobs/train/metrics", status=503, namespace=place.namespace)
             assert said in refused["message"]
             assert "\x1b" not in refused["message"]
-            assert asked[0].startswith("/base/api/v1/query_range Bearer secret-of-prometheus query=")
+            assert asked[0].target == "/base/api/v1/query_range"
+            assert asked[0].headers["Authorization"] == "Bearer secret-of-prometheus"
+            assert asked[0].body.startswith(b"query=")
             assert never == []
             assert "secret-of-prometheus" not in json.dumps(refused) + "".join(own.log)
             assert own.get(f"/nodes/{POOL}-0")["gpuDetail"][0]["utilization"] is None

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import re
 import stat
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from support.cluster_tools import inference, training
 from support.remote import Remote, settled
+from support.rest_records import Answered, answering_in_turn
+
+JSON = "application/json"
 
 
 def test_login_and_logout(remote: Remote) -> None:
@@ -141,79 +140,40 @@ def test_commands_of_the_service_guide_work(remote: Remote, tmp_path: Path, monk
         remote.typed(*arguments, text=remote.served.tokens["admin"] if "<" in line else "")
 
 
-class OtherServer:
-    """A server other than the service: returns its answers in order, repeats the last one, records the requests."""
-
-    def __init__(self, answers: list[tuple[int, dict[str, str], bytes]]) -> None:
-        self.heard: list[str] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                outer.heard.append(f"{self.path} {self.headers.get('Authorization')}")
-                self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                status, headers, body = answers.pop(0) if len(answers) > 1 else answers[0]
-                self.send_response(status)
-                for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            do_POST = do_GET
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-
-@contextmanager
-def other_server(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[OtherServer]:
-    """Run a server with these answers."""
-    found = OtherServer(list(answers))
-    try:
-        yield found
-    finally:
-        found.server.shutdown()
-        found.server.server_close()
-
-
 def test_login_to_another_server_fails_without_leaking_the_token(remote: Remote) -> None:
     token = "gpuctl_" + "x" * 43
-    with other_server((200, {}, b"<html>welcome</html>")) as other:
-        said = remote.login(url=other.url, token=token, code=3)
-        assert said.err.startswith(f"error: the server at {other.url} returned status 200, and is not a gpuctl service")
+    with answering_in_turn(Answered(200, "text/html", "<html>welcome</html>")) as (url, heard):
+        said = remote.login(url=url, token=token, code=3)
+        assert said.err.startswith(f"error: the server at {url} returned status 200, and is not a gpuctl service")
         assert token not in said.err
-        with other_server((302, {"Location": f"{other.url}/elsewhere"}, b"")) as redirecting:
-            assert "returned a redirect" in remote.login(url=redirecting.url, token=token, code=3).err
+        redirect = Answered(302, "text/html", "", {"Location": f"{url}/elsewhere"})
+        with answering_in_turn(redirect) as (redirecting, _):
+            assert "returned a redirect" in remote.login(url=redirecting, token=token, code=3).err
         # The token was not sent to the target of the redirect.
-        assert len(other.heard) == 1
-    with other_server((200, {"Content-Length": "99"}, b'{"allowed"')) as broken:
-        assert broken.url in remote.login(url=broken.url, token=token, code=3).err
+        assert len(heard) == 1
+    with answering_in_turn(Answered(200, JSON, '{"allowed"', {"Content-Length": "99"})) as (broken, _):
+        assert broken in remote.login(url=broken, token=token, code=3).err
     assert "cannot be reached" in remote.login(url="http://127.0.0.1:9", token=token, code=3).err
 
 
 def test_busy_incompatible_and_failing_services_are_reported(remote: Remote) -> None:
-    busy = (429, {"Retry-After": "1"}, b'{"error": "TooManyRequests", "message": "the service is busy", "details": []}')
-    well = (200, {}, b'{"allowed": true, "message": "x"}')
-    lost = (404, {"Gpuctl-Unknown-Path": "true"}, b'{"error": "NotFound", "message": "no such path", "details": []}')
-    odd = (200, {}, b'{"version": "9.9.9", "lines": []}')
-    away = (
-        503,
-        {},
-        b'{"error": "Unreachable", "message": "the cluster cannot be reached", "details": [], "hint": "h"}',
-    )
-    expired = (401, {}, b'{"error": "Unauthorized", "message": "m", "details": []}')
-    with other_server(busy, well, lost, odd, away, expired) as service:
-        remote.login(url=service.url, token="gpuctl_x")
-        assert len(service.heard) == 2
+    def problem(status: int, error: str, message: str, **headers: str) -> Answered:
+        return Answered(status, JSON, json.dumps({"error": error, "message": message, "details": []}), headers)
+
+    busy = problem(429, "TooManyRequests", "the service is busy", **{"Retry-After": "1"})
+    well = Answered(200, JSON, '{"allowed": true, "message": "x"}')
+    lost = problem(404, "NotFound", "no such path", **{"Gpuctl-Unknown-Path": "true"})
+    odd = Answered(200, JSON, '{"version": "9.9.9", "lines": []}')
+    text = '{"error": "Unreachable", "message": "the cluster cannot be reached", "details": [], "hint": "h"}'
+    away, expired = Answered(503, JSON, text), problem(401, "Unauthorized", "m")
+    with answering_in_turn(busy, well, lost, odd, away, expired) as (url, heard):
+        remote.login(url=url, token="gpuctl_x")
+        assert len(heard) == 2
         assert "incompatible versions: gpuctl" in remote.typed("get", "jobs", code=3).err
         assert "incompatible versions: gpuctl" in remote.typed("get", "jobs", code=3).err
         assert remote.typed("get", "jobs", code=3).err == "error: the cluster cannot be reached\n  = h\n"
         said = remote.typed("get", "jobs", "-o", "json", code=3)
-        assert said.value["hint"] == f"`gpuctl login {service.url}` asks for another"
+        assert said.value["hint"] == f"`gpuctl login {url}` asks for another"
 
 
 def test_profiles_and_overrides_equal_those_with_a_kubeconfig(remote: Remote) -> None:

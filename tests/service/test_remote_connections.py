@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import re
 import ssl
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
 from support.certificates import self_signed
 from support.cluster_tools import training
-from support.cut_way import CutWay
+from support.flaky_proxy import FlakyProxy, flaky
 from support.remote import Remote, settled
+from support.rest_records import Answered, answering
+
+BAD_GATEWAY = Answered(502, "text/html", "<html>bad gateway</html>")
 
 
 @pytest.fixture
-def breakable_connection(remote: Remote) -> Iterator[CutWay]:
+def breakable_connection(remote: Remote) -> Iterator[FlakyProxy]:
     """A connection to the service that the test can cut; the command line has logged in through it."""
-    made = CutWay(remote.served.url)
-    remote.login(url=made.url)
-    yield made
-    made.close()
+    with flaky(remote.served.url) as made:
+        remote.login(url=made.url)
+        yield made
 
 
-def test_followed_log_survives_interruptions(remote: Remote, breakable_connection: CutWay) -> None:
+def test_followed_log_survives_interruptions(remote: Remote, breakable_connection: FlakyProxy) -> None:
     """Each line is printed once, also after the service or the connection was interrupted."""
     place = remote.place
     place.apply(training("a"))
@@ -35,7 +35,7 @@ def test_followed_log_survives_interruptions(remote: Remote, breakable_connectio
     place.plane.write_log(place.namespace, pod, "".join(f"line {number}\n" for number in range(100)))
     command = remote.start("logs", "a", "-f", "-n", place.namespace)
     command.until(b"line 99\n")
-    breakable_connection.cut()
+    breakable_connection.cut_all()
     place.plane.write_log(place.namespace, pod, "line 100\n")
     command.until(b"line 100\n")
     breakable_connection.close()
@@ -49,7 +49,7 @@ def test_followed_log_survives_interruptions(remote: Remote, breakable_connectio
     assert command.err == b"note: training/a has finished\n"
 
 
-def test_wait_survives_interruptions(remote: Remote, breakable_connection: CutWay) -> None:
+def test_wait_survives_interruptions(remote: Remote, breakable_connection: FlakyProxy) -> None:
     place = remote.place
     place.apply(training("a"))
     settled(remote, "a")
@@ -66,13 +66,13 @@ def test_wait_survives_interruptions(remote: Remote, breakable_connection: CutWa
     watched.until(b"Succeeded")
 
 
-def test_apply_without_answer_advises_to_run_it_again(remote: Remote, breakable_connection: CutWay) -> None:
+def test_apply_without_answer_advises_to_run_it_again(remote: Remote, breakable_connection: FlakyProxy) -> None:
     place = remote.place
     path = place.file(training("a"))
-    breakable_connection.deaf = True
+    breakable_connection.plan = ["cut"] * 99
     said = remote.typed("apply", "-f", path, "-n", place.namespace, code=3)
     assert "; it is unknown whether the service has carried it out\n  = run the same command again" in said.err
-    breakable_connection.deaf = False
+    breakable_connection.plan.clear()
     assert "unchanged" in remote.typed("apply", "-f", path, "-n", place.namespace).out
     assert place.exists("Job", "a")
     breakable_connection.close()
@@ -146,7 +146,7 @@ def test_forms_and_precedence_of_service_addresses(remote: Remote, monkeypatch: 
     assert token not in remote.typed("get", "jobs", "--server", url).err
 
 
-def test_logins_to_two_services_are_independent(remote: Remote, breakable_connection: CutWay) -> None:
+def test_logins_to_two_services_are_independent(remote: Remote, breakable_connection: FlakyProxy) -> None:
     remote.login("anna", url=remote.served.url)
     assert "anna may not" in remote.typed("get", "jobs", "-n", remote.place.namespace, code=3).err
     remote.typed("get", "jobs", "-n", remote.place.namespace, "--server", breakable_connection.url)
@@ -165,45 +165,20 @@ def test_no_proxy_of_the_environment_is_respected(remote: Remote, monkeypatch: p
     remote.typed("get", "jobs")
 
 
-class _Page(BaseHTTPRequestHandler):
-    status = 502
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        page = b"<html>bad gateway</html>"
-        self.send_response(self.status)
-        self.send_header("Content-Length", str(len(page)))
-        self.end_headers()
-        self.wfile.write(page)
-
-    def log_message(self, *arguments: object) -> None:
-        pass
-
-
 def test_bad_gateway_of_a_proxy_is_reported(remote: Remote) -> None:
-    server = HTTPServer(("127.0.0.1", 0), _Page)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with answering(lambda asked: BAD_GATEWAY) as url:
         said = remote.login(url=url, token="gpuctl_x", code=3).err
         assert said == (
             f"error: the service at {url} is unavailable: a proxy returned status 502\n"
             "  = it may be starting: try again in a moment, or ask its administrators\n"
         )
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def test_self_signed_certificate_needs_its_authority(remote: Remote, tmp_path: Path) -> None:
     certificate, key = self_signed(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    server = HTTPServer(("127.0.0.1", 0), _Page)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"https://127.0.0.1:{server.server_address[1]}"
-    try:
+    with answering(lambda asked: BAD_GATEWAY, context) as url:
         said = remote.login(url=url, token="gpuctl_x", code=3).err
         assert "is not trusted" in said
         advised = re.search(r"`gpuctl (login \S+ --certificate-authority) FILE`", said)
@@ -211,6 +186,3 @@ def test_self_signed_certificate_needs_its_authority(remote: Remote, tmp_path: P
         words = [*advised[1].split(), str(certificate), "--token-stdin"]
         # With the certificate trusted, the client finds that the server is not a gpuctl service.
         assert "returned status 502" in remote.typed(*words, text="gpuctl_x", code=3).err
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -25,6 +25,11 @@ class FlakyProxy:
         self.failed = 0
         self._open: list[socket.socket] = []
 
+    def reopen(self) -> None:
+        """Accept connections again at the same address."""
+        self._listener = socket.create_server(("127.0.0.1", urlsplit(self.url).port or 0))
+        threading.Thread(target=self.serve, daemon=True).start()
+
     def serve(self) -> None:
         """Until it is closed."""
         with suppress(OSError):
@@ -34,8 +39,9 @@ class FlakyProxy:
                 threading.Thread(target=self._handle, args=(client,), daemon=True).start()
 
     def close(self) -> None:
-        """End it, with its connections."""
-        self._listener.shutdown(socket.SHUT_RDWR)
+        """End it, with its connections; a second time nothing happens."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.cut_all()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -108,6 +109,8 @@ class Answered(NamedTuple):
     kind: str
     """The media type."""
     body: str
+    headers: Mapping[str, str] = {}
+    """Further headers, and other values of them."""
 
     def changed(self, change: Callable[[Any], Any]) -> Answered:
         """Return the answer with another value, or with other values in its events."""
@@ -136,8 +139,8 @@ def _renewed(value: Any) -> Any:
 
 
 @contextmanager
-def answering(answer: Callable[[Asked], Answered]) -> Iterator[str]:
-    """Serve HTTP with a function; the URL."""
+def answering(answer: Callable[[Asked], Answered], tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Serve HTTP with a function, by TLS if a context is given; the URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
@@ -147,8 +150,9 @@ def answering(answer: Callable[[Asked], Answered]) -> Iterator[str]:
             found = answer(Asked(self.command, target, dict(self.headers.items()), body))
             text = found.body.encode()
             self.send_response(found.status)
-            self.send_header("Content-Type", found.kind)
-            self.send_header("Content-Length", str(len(text)))
+            headers = {"Content-Type": found.kind, "Content-Length": str(len(text)), **found.headers}
+            for name, value in headers.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(text)
 
@@ -158,12 +162,27 @@ def answering(answer: Callable[[Asked], Answered]) -> Iterator[str]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         server.server_close()
+
+
+@contextmanager
+def answering_in_turn(*answers: Answered) -> Iterator[tuple[str, list[Asked]]]:
+    """Serve HTTP with these answers, the last one again and again; the URL and the requests so far."""
+    left, heard = list(answers), list[Asked]()
+
+    def answer(asked: Asked) -> Answered:
+        heard.append(asked)
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    with answering(answer) as url:
+        yield url, heard
 
 
 def forwarded(url: str) -> Callable[[Asked], Answered]:
