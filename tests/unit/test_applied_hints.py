@@ -27,6 +27,24 @@ def errors(text: str) -> list[gpuctl.Diagnostic]:
             '["V100", "A100"]',
         ),
         (
+            f"{HEAD}{JOB}{ENVIRONMENT}{CARDS}  gpu-type: V100、A100\n",
+            'write a list: ["V100", "A100"]',
+            "V100、A100",
+            '["V100", "A100"]',
+        ),
+        (
+            f"{HEAD}{JOB}{ENVIRONMENT}{CARDS}  gpu-type: “V100”，“A100”\n",
+            'write a list: ["V100", "A100"]',
+            "“V100”，“A100”",
+            '["V100", "A100"]',
+        ),
+        (
+            f"{HEAD}job: {{name: my，job}}\n{ENVIRONMENT}",
+            "write `my-job`",
+            "my，job",
+            "my-job",
+        ),
+        (
             f"{HEAD}{JOB}environment: {{image: 'app:1', imagePullSecret: 'a, b'}}\n",
             'write a list: ["a", "b"]',
             "'a, b'",

@@ -12,6 +12,7 @@ from gpuctl.frontend.command_advice import flow_list
 from gpuctl.frontend.diagnostics import FieldPath, format_path
 from gpuctl.frontend.field_shapes import TEXT, ListShape, Shape, UnionShape, kind_shape, value_shape
 from gpuctl.frontend.findings import Findings
+from gpuctl.frontend.full_width import ASCII
 from gpuctl.language.field_errors import ERROR_TYPE
 from gpuctl.language.kinds import KINDS
 from gpuctl.language.sentences import Sentence, Template, say
@@ -79,7 +80,8 @@ def _as_list(data: dict[str, Any], path: FieldPath) -> Sentence | None:
         value, shape = value[step], value_shape(shape, step)
     if not isinstance(value, str) or not isinstance(shape, UnionShape) or shape.list != ListShape(TEXT):
         return None
-    parts = [part.strip() for part in re.split(r"[,;|]", value) if part.strip()]
+    texts = (part.strip(" '\"[]") for part in re.split(r"[,;|]", value.translate(ASCII)))
+    parts = [text for text in texts if text]
     return say("write a list: {words}", words=flow_list(parts)) if len(parts) > 1 else None
 
 
