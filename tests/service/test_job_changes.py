@@ -428,18 +428,6 @@ def test_ended_training_is_rerun_with_a_new_id(served: Served, place: Place) -> 
     assert place.until(answered, "the service to list b")["error"] == "NotRerunnable"
 
 
-@pytest.mark.parametrize(
-    "name", ["..", "%2e%2e", "a%2Fb", "%2Fetc", "a%00b", "x" * 254, "%F0%9F%92%A9", "training%2Fa", "*", " "]
-)
-def test_invalid_job_names_in_paths_are_client_errors(served: Served, name: str) -> None:
-    for method, path in (("DELETE", ""), ("POST", "/pause"), ("PUT", "")):
-        response = served.client().request(method, f"/jobs/{name}{path}", json=sent(training("a")))
-        assert response.status_code in {400, 404, 405}, response.text
-        assert response.json()["error"]
-    response = served.client().delete("/jobs/a", params={"namespace": name})
-    assert response.status_code in {400, 404}, response.text
-
-
 def test_audit_log_has_every_write(served: Served, place: Place) -> None:
     """Caller, action, objects and result; nothing of the content of a document."""
     secret = "hunter2-and-more"

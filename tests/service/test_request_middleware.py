@@ -139,6 +139,36 @@ def test_odd_paths_are_not_found(served: Served, path: str) -> None:
     assert b"Traceback" not in answer
 
 
+INVALID_NAMES = (
+    *("", "/", ".", "..", "%2e%2e", "%2e%2e%2fpods", "%2Fetc", "a%2Fb", "training%2Fa", "node-1/", "NODE-1", "*"),
+    *("%20", "%ff", "a%00b", "%F0%9F%92%A9", "x" * 254, "a" * 300),
+)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        *(f"{method} /{path}/NAME" for method in ("GET", "DELETE") for path in ("jobs", "nodes", "pools", "quotas")),
+        *("PUT /jobs/NAME", "POST /jobs/NAME/pause", "DELETE /jobs/a?namespace=NAME"),
+    ],
+)
+def test_invalid_names_are_client_errors(served: Served, operation: str) -> None:
+    method, path = operation.split()
+    for name in INVALID_NAMES:
+        body = None if method == "GET" else sent(training("a"))
+        answer = served.untidied(method, path.replace("NAME", name), body=body)
+        found = (answer.status, answer.value["error"])
+        assert found in {
+            (400, "InvalidRequest"),
+            (404, "NotFound"),
+            (404, "NodeNotFound"),
+            (405, "MethodNotAllowed"),
+        }, (
+            name,
+            answer,
+        )
+
+
 @pytest.mark.parametrize(
     "line",
     [
