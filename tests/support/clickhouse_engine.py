@@ -15,7 +15,7 @@ from typing import Any
 from zipfile import ZipFile
 
 from support.go_programs import ProgramMissing, alone, cache_directory
-from support.missing_parts import missing
+from support.missing_parts import required
 
 _WHEEL = "chdb-core==26.9.0"
 _RUNNER = """
@@ -33,15 +33,9 @@ for line in sys.stdin:
 """
 
 
+@required(ProgramMissing)
 def clickhouse_library() -> Path:
     """The directory to import chdb from; without it a test is skipped, in CI it fails."""
-    try:
-        return _found()
-    except ProgramMissing as error:
-        missing(error)
-
-
-def _found() -> Path:
     directory = cache_directory() / _WHEEL.replace("==", "-")
     if directory.is_dir():
         return directory

@@ -1,4 +1,4 @@
-"""Programs in Go that tests run: of the machine, or built once into the cache outside the tree."""
+"""Programs that tests run: of the machine, or built with Go or fetched once into the cache outside the tree."""
 
 from __future__ import annotations
 
@@ -41,6 +41,23 @@ def named_program(name: str) -> Path | None:
     """The program that the variable of its name (``ACTIONLINT``) leads to, or the one on PATH."""
     found = os.environ.get(name.upper()) or shutil.which(name)
     return Path(found) if found else None
+
+
+def debian_packages(directory: Path, *packages: str) -> Path:
+    """Unpack Debian's packages below a directory, uninstalled: no service is started, and no rights are needed.
+
+    :raises ProgramMissing: they cannot be downloaded.
+    """
+    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+        raise ProgramMissing(f"no {packages[0]}: put its programs on PATH")
+    for command in (
+        ["apt-get", "download", *packages],
+        ["sh", "-c", "for package in *.deb; do dpkg -x $package unpacked || exit 1; done"],
+    ):
+        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ProgramMissing(f"{packages[0]} cannot be fetched: {done.stderr.strip()[-300:]}")
+    return directory / "unpacked"
 
 
 def built_program(package: str, release: str) -> Path:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 import pytest
@@ -13,3 +15,12 @@ def missing(problem: object) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(str(problem))
     pytest.skip(str(problem))
+
+
+@contextmanager
+def required(problem: type[Exception]) -> Iterator[None]:
+    """Call :func:`missing` if a part is missing inside the block, or in a function with this decorator."""
+    try:
+        yield
+    except problem as error:
+        missing(error)

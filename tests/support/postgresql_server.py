@@ -15,8 +15,8 @@ from pathlib import Path
 import psycopg
 
 from control_plane.processes import Process, free_ports
-from support.go_programs import ProgramMissing, alone, cache_directory, is_program, named_program
-from support.missing_parts import missing
+from support.go_programs import ProgramMissing, alone, cache_directory, debian_packages, is_program, named_program
+from support.missing_parts import required
 
 PASSWORD = "never-to-be-shown"
 USER = "usage"
@@ -40,15 +40,9 @@ _SETTINGS = {
 }
 
 
+@required(ProgramMissing)
 def postgresql_programs() -> Path:
     """The directory with PostgreSQL's programs; without them a test is skipped, in CI it fails."""
-    try:
-        return _found()
-    except ProgramMissing as error:
-        missing(error)
-
-
-def _found() -> Path:
     named = named_program("initdb")
     if named is not None and all(is_program(named.resolve().parent / name) for name in _NEEDED):
         return named.resolve().parent
@@ -57,27 +51,13 @@ def _found() -> Path:
     for directory in (installed, unpacked):
         if all(is_program(directory / name) for name in _NEEDED):
             return directory
-    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
-        raise ProgramMissing("no PostgreSQL: put initdb, postgres and pg_dump on PATH")
     cache = cache_directory()
     cache.mkdir(parents=True, exist_ok=True)
     with alone(cache), tempfile.TemporaryDirectory(dir=cache) as temporary:
         if not is_program(unpacked / "initdb"):
-            _fetch(Path(temporary), cache / "postgresql")
+            # Moved as a whole, so that another process never reads a part of it.
+            os.replace(debian_packages(Path(temporary), *_PACKAGES), cache / "postgresql")
     return unpacked
-
-
-def _fetch(temporary: Path, target: Path) -> None:
-    """Debian's packages, unpacked and not installed: no service is started, and no rights are needed."""
-    for command in (
-        ["apt-get", "download", *_PACKAGES],
-        ["sh", "-c", "for package in *.deb; do dpkg -x $package unpacked || exit 1; done"],
-    ):
-        done = subprocess.run(command, cwd=temporary, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise ProgramMissing(f"PostgreSQL cannot be fetched: {done.stderr.strip()[-300:]}")
-    # Moved as a whole, so that another process never reads a part of it.
-    os.replace(temporary / "unpacked", target)
 
 
 class PostgresqlServer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -17,19 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from control_plane.processes import Process, free_ports
-from support.go_programs import ProgramMissing, alone, cache_directory, is_program, named_program
-from support.missing_parts import missing
+from support.go_programs import ProgramMissing, alone, cache_directory, debian_packages, is_program, named_program
+from support.missing_parts import required
 
 PROGRAMS = ("prometheus", "promtool")
 STARTS_IN = 120.0
 
 
+@required(ProgramMissing)
 def prometheus_programs() -> Path:
     """The directory with prometheus and promtool; without them a test is skipped, in CI it fails."""
-    try:
-        return find_prometheus()
-    except ProgramMissing as error:
-        missing(error)
+    return find_prometheus()
 
 
 def find_prometheus() -> Path:
@@ -43,24 +40,14 @@ def find_prometheus() -> Path:
     directory = cache_directory() / "prometheus"
     if all(is_program(directory / name) for name in PROGRAMS):
         return directory
-    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
-        raise ProgramMissing("no prometheus: put prometheus and promtool on PATH")
     directory.mkdir(parents=True, exist_ok=True)
     with alone(directory), tempfile.TemporaryDirectory(dir=directory) as temporary:
         if not all(is_program(directory / name) for name in PROGRAMS):
-            _fetch(Path(temporary), directory)
+            unpacked = debian_packages(Path(temporary), "prometheus")
+            for name in PROGRAMS:
+                # Moved as a whole, so that another process never runs a part of it.
+                os.replace(unpacked / "usr" / "bin" / name, directory / name)
     return directory
-
-
-def _fetch(temporary: Path, directory: Path) -> None:
-    """Debian's package, unpacked and not installed: no service is started, and no rights are needed."""
-    for command in (["apt-get", "download", "prometheus"], ["sh", "-c", "dpkg -x prometheus_*.deb unpacked"]):
-        done = subprocess.run(command, cwd=temporary, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise ProgramMissing(f"prometheus cannot be fetched: {done.stderr.strip()[-300:]}")
-    for name in PROGRAMS:
-        # Moved as a whole, so that another process never runs a part of it.
-        os.replace(temporary / "unpacked" / "usr" / "bin" / name, directory / name)
 
 
 class Exporter:

@@ -31,7 +31,7 @@ from gpuctl.gitops.object_changes import objects_in
 from support.actionlint import run_actionlint
 from support.go_programs import ProgramMissing
 from support.kubeconform import run_kubeconform
-from support.missing_parts import missing
+from support.missing_parts import missing, required
 from support.repositories import Outcome, Repository, gpuctl, rendered_by_another_version
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,10 +96,8 @@ def test_manifests_of_the_example_are_valid() -> None:
     assert len(objects) == len(list((TEAM / "rendered").rglob("*.yaml"))) == 26
     validator = schema_validator("1.36")
     assert [violation for obj in objects for violation in validator.check(obj)] == []
-    try:
+    with required(ProgramMissing):
         assert run_kubeconform(emit_stream(objects), "1.36") == []
-    except ProgramMissing as error:
-        missing(str(error))
 
 
 def test_all_ci_configurations_use_the_same_build_options() -> None:
@@ -542,10 +540,8 @@ def test_workflow_passes_actionlint(tmp_path: Path) -> None:
     local = re.sub(r"uses: your-org/gpuctl@\S+", "uses: ./", text)
     assert local != text
     repository.write(".github/workflows/gpuctl.yml", local)
-    try:
+    with required(ProgramMissing):
         assert run_actionlint(tmp_path) == []
-    except ProgramMissing as error:
-        missing(str(error))
     # actionlint reads the action's inputs and outputs: it reports names that the action does not have.
     repository.write(".github/workflows/gpuctl.yml", local.replace("output: rendered", "outptu: rendered"))
     assert any('input "outptu" is not defined' in line for line in run_actionlint(tmp_path))

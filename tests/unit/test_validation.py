@@ -19,7 +19,7 @@ from gpuctl.backend.schema_validation import (
     schema_validator,
 )
 from gpuctl.language.settings import Settings
-from support.missing_parts import missing
+from support.missing_parts import required
 
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
 
@@ -606,10 +606,8 @@ def test_kubernetes_files_match_kubernetes_validate() -> None:
 
 
 def test_files_of_custom_resources_match_their_definitions() -> None:
-    try:
+    with required(kubernetes_schemas.GoMissing):
         files = kubernetes_schemas.definition_files()
-    except kubernetes_schemas.GoMissing as error:
-        missing(error)
     assert kubernetes_schemas.drift(files) == []
 
 
