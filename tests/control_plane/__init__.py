@@ -386,24 +386,12 @@ class ControlPlane:
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}?fieldManager=kubectl-patch"
         self.requests.call("PATCH", path, {"metadata": {"annotations": values}})
 
-    def add_node(
-        self,
-        name: str,
-        *,
-        labels: Mapping[str, str] | None = None,
-        gpus: int = 0,
-        gpu_resource: str = "nvidia.com/gpu",
-        cpu: str = "64",
-        memory: str = "512Gi",
-        taints: Sequence[Mapping[str, str]] = (),
-        annotations: Mapping[str, str] | None = None,
-    ) -> None:
-        """A node that kwok runs: pods are really bound to it and their status is simulated."""
-        own = {"labels": labels, "gpus": gpus, "gpu_resource": gpu_resource, "cpu": cpu, "memory": memory}
-        self.add_nodes({name: {**own, "taints": taints, "annotations": annotations}})
+    def add_node(self, name: str, **node: Any) -> None:
+        """A node that kwok runs: pods are really bound to it and their status is simulated. ``node``: see :func:`_node`."""
+        self.add_nodes({name: node})
 
     def add_nodes(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Several nodes at once, each with the arguments of :meth:`add_node`."""
+        """Several nodes at once: name -> arguments."""
         self.create(*(_node(name, **node) for name, node in nodes.items()))
 
     def wait_for_nodes(self) -> None:
