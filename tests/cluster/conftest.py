@@ -11,10 +11,12 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
 from support import node_world
-from support.cluster_tools import Document, Place, add_drill_nodes, namespace_for, other_definitions, places
+from support.cluster_tools import Document, Place, add_drill_nodes, api, namespace_for, other_definitions, places
 from support.command import Command, Start
 from support.queues import Queues, queues_of
 from support.real_parts import control_plane_binaries
+
+__all__ = ["api"]
 
 Judge = Callable[..., bool]
 
@@ -38,12 +40,6 @@ def jobset(plane: ControlPlane) -> None:
     plane.install_job_kinds(*other_definitions())
     plane.stop_program("kube-controller-manager", kill=True)
     plane.start_program("kube-controller-manager")
-
-
-@pytest.fixture(scope="package")
-def api(plane: ControlPlane) -> Api:
-    """The API server, with the admin's credentials."""
-    return Api(plane)
 
 
 @pytest.fixture(scope="package")

@@ -30,14 +30,6 @@ def after(name: str, *others: str, **conditions: str) -> dict[str, Any]:
     return document
 
 
-def ends(place: Place, job: str, how: str = "complete") -> None:
-    """Let the pod of a job end."""
-    place.running(job)
-    (pod,) = place.pods(job)
-    place.patch("Pod", pod, {"metadata": {"annotations": {"gpuctl.test/outcome": how}}})
-    place.ended(job)
-
-
 def status(place: Place, job: str) -> tuple[str, str]:
     (row,) = place.gpuctl("get", "jobs", job, "-o", "json").value["items"]
     return row["status"], row["reason"]
@@ -66,7 +58,7 @@ def test_apply_with_wait_starts_a_job_when_its_prerequisite_has_succeeded(place:
     assert status(place, "train") == ("Waiting", "waits for prepare")
     assert place.get("Job", "train")["spec"]["suspend"] is True
     assert why(place, "train") == "waiting-for-jobs"
-    ending = in_background(lambda: ends(place, "prepare"))
+    ending = in_background(lambda: place.end("prepare"))
     place.apply(training("prepare"), after("train", "prepare"), flags=("--wait",))
     ending.join()
     place.running("train")
@@ -82,7 +74,7 @@ def test_apply_with_wait_starts_a_job_when_its_prerequisite_has_succeeded(place:
 def test_failed_prerequisite_holds_a_job_until_it_has_run_again(place: Place) -> None:
     documents = (training("prepare"), after("train", "prepare"), after("cleanup", prepare="failed"))
     place.apply(*documents)
-    ends(place, "prepare", "fail")
+    place.end("prepare", "fail")
     assert status(place, "train") == ("DependencyFailed", "prepare has failed, and this waits until it succeeds")
     waited = place.gpuctl("wait", "train", "--for=done", code=1)
     assert "training/train cannot start: prepare has failed" in waited.out + waited.err
@@ -95,7 +87,7 @@ def test_failed_prerequisite_holds_a_job_until_it_has_run_again(place: Place) ->
     assert f"gpuctl rerun prepare -n {place.namespace}" in explained["fix"]
     place.gpuctl("rerun", "prepare")
     assert status(place, "train") == ("Waiting", "waits for prepare")
-    ends(place, "prepare")
+    place.end("prepare")
     place.apply(*documents, flags=("--wait",))
     place.running("train")
 
@@ -106,7 +98,7 @@ def test_paused_job_is_released_but_not_started(place: Place) -> None:
     place.apply(*documents)
     assert "is not paused; it waits for prepare" in place.gpuctl("resume", "train").out
     place.gpuctl("pause", "train")
-    ends(place, "prepare")
+    place.end("prepare")
     place.apply(*documents, flags=("--wait",))
     assert is_released(place, "train")
     assert status(place, "train")[0] == "Paused"
@@ -126,9 +118,9 @@ def test_missing_prerequisite_is_an_error_of_the_plan(place: Place) -> None:
 def test_sweep_is_awaited_as_a_whole(place: Place) -> None:
     tune = training("tune", environment={"args": ["{{sweep.lr}}"]}, sweep={"lr": ["1e-5", "2e-5"]})
     place.apply(tune, after("report", "tune"))
-    ends(place, "tune-0")
+    place.end("tune-0")
     assert status(place, "report") == ("Waiting", "waits for tune")
-    ends(place, "tune-1")
+    place.end("tune-1")
     place.apply(tune, after("report", "tune"), flags=("--wait",))
     place.running("report")
 
@@ -139,8 +131,8 @@ def test_sweep_whose_apply_was_interrupted_is_awaited(place: Place, proxy: Proxy
     proxy.reset(on(lambda one: one.is_write and b'"name":"tune-2"' in one.body, refuse(403, "Forbidden", "denied")))
     place.apply(tune, code=1)
     proxy.reset()
-    ends(place, "tune-0")
-    ends(place, "tune-1")
+    place.end("tune-0")
+    place.end("tune-1")
     lacking = "tune-2 of the sweep tune does not exist"
     noted = place.apply(after("report", "tune")).err
     assert f"training/report does not start: {lacking}; apply the document of tune again" in noted
@@ -152,7 +144,7 @@ def test_sweep_whose_apply_was_interrupted_is_awaited(place: Place, proxy: Proxy
     assert fix == f"`gpuctl get jobs --sweep tune -n {place.namespace}` lists the jobs of that sweep"
     listed = place.anywhere(*fix.split("`")[1].split()[1:]).out
     assert all(name in listed for name in ("tune-0", "tune-1", "tune-2"))
-    ends(place, "tune-2")
+    place.end("tune-2")
     place.apply(after("report", "tune"), flags=("--wait",))
     place.running("report")
 
@@ -163,7 +155,7 @@ def test_rerun_of_a_job_that_was_never_released_starts(place: Place) -> None:
     place.platform("training: {queue: {drill: team}}")
     rendered = place.gpuctl("render", "-f", place.file(training("prepare"), after("train", "prepare"))).out
     place.kubectl("apply", "-f", "-", input=rendered)
-    ends(place, "train")
+    place.end("train")
     place.gpuctl("rerun", "train")
     assert is_released(place, "train")
     assert "kueue.x-k8s.io/admission-gated-by" not in place.get("Job", "train")["metadata"]["annotations"]
@@ -174,7 +166,7 @@ def test_rerun_of_a_job_that_was_never_released_starts(place: Place) -> None:
 @pytest.mark.slow
 def test_new_run_of_a_prerequisite_is_awaited(place: Place) -> None:
     place.apply(training("prepare"))
-    ends(place, "prepare")
+    place.end("prepare")
     changed = training("prepare", environment={"args": ["--again"]})
     place.apply(changed, after("train", "prepare"), flags=("--yes",))
     assert status(place, "train") == ("Waiting", "waits for prepare")
@@ -218,7 +210,7 @@ def test_waiting_jobset_runs_after_its_prerequisite(place: Place) -> None:
     assert status(place, "wide") == ("Waiting", "waits for prepare")
     assert why(place, "wide") == "waiting-for-jobs"
     assert place.get("JobSet", "wide")["spec"]["suspend"] is True
-    ends(place, "prepare")
+    place.end("prepare")
     place.apply(training("prepare"), wide, flags=("--wait", "--timeout", "5"), code=None)
     released = place.get("JobSet", "wide")
     assert released["spec"]["suspend"] is False
@@ -244,9 +236,9 @@ def test_history_and_rollback_of_a_waiting_job(place: Place) -> None:
     job = place.get("Job", "train")
     assert "args" not in job["spec"]["template"]["spec"]["containers"][0]
     assert job["spec"]["suspend"] is True
-    ends(place, "prepare")
+    place.end("prepare")
     place.apply(training("prepare"), after("train", "prepare"), flags=("--wait",))
-    ends(place, "train")
+    place.end("train")
     # The first run was released, so that a new run does not wait.
     place.gpuctl("delete", "job", "prepare", "--yes")
     place.gpuctl("rerun", "train")
@@ -267,7 +259,7 @@ def test_recovery_creates_a_waiting_job_again(place: Place, proxy: Proxy, start:
     assert not place.exists("Job", "train")
     place.gpuctl("recover", "--yes")
     assert status(place, "train") == ("Waiting", "waits for prepare")
-    ends(place, "prepare")
+    place.end("prepare")
     place.apply(changed, flags=("--wait",))
     place.running("train")
 
@@ -276,7 +268,7 @@ def test_rights_of_the_service_start_a_job(place: Place) -> None:
     """Without deploy/service/starting.yaml the account of the service may not patch jobs."""
     role, binding = yaml.safe_load_all((DEPLOY / "service" / "starting.yaml").read_text())
     place.apply(training("prepare"), after("train", "prepare"))
-    ends(place, "prepare")
+    place.end("prepare")
     session = open_session(kubeconfig=str(place.plane.kubeconfig("nobody")))
     live = [place.get("Job", name) for name in ("prepare", "train")]
     (waiting,) = waiting_trainings(live, records(Settings()))

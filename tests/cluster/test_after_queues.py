@@ -21,14 +21,6 @@ def status(place: Place, job: str) -> tuple[str, str]:
     return row["status"], row["reason"]
 
 
-def end(place: Place, job: str) -> None:
-    """Let the pod of a job succeed."""
-    place.running(job)
-    (pod,) = place.pods(job)
-    place.patch("Pod", pod, {"metadata": {"annotations": {"gpuctl.test/outcome": "complete"}}})
-    place.ended(job)
-
-
 def test_kueue_admits_a_job_after_its_prerequisite(queue_place: Place, queues: Queues) -> None:
     place = queue_place
     queues.team(gpus=3)
@@ -40,7 +32,7 @@ def test_kueue_admits_a_job_after_its_prerequisite(queue_place: Place, queues: Q
     place.gpuctl("pause", "train")
     assert "is resumed; it waits for prepare" in place.gpuctl("resume", "train").out
     assert place.get("Job", "train")["spec"]["suspend"] is True
-    end(place, "prepare")
+    place.end("prepare")
     place.apply(*documents, flags=("--wait",))
     place.running("train")
     assert GATES not in place.get("Job", "train")["metadata"]["annotations"]
@@ -60,5 +52,5 @@ def test_waiting_job_does_not_hold_up_the_queue(queue_place: Place, queues: Queu
     queues.waits("other")
     assert status(place, "other")[0] == "Queued"
     assert "it is next" in place.gpuctl("why", "other").out
-    end(place, "prepare")
+    place.end("prepare")
     place.running("other")

@@ -5,25 +5,13 @@ from __future__ import annotations
 import pytest
 
 from fault_tools.proxy import Proxy, Request, on, refuse
-from support.cluster_tools import HASH, Place, compute, image, inference, outcome, training
+from support.cluster_tools import HASH, Place, compute, image, image_tag, inference, outcome, revision_causes, training
 from support.command import Start
 
 BACK = ("--yes", "--wait", "--rollback", "--timeout=6s")
 OUTCOME = "gpuctl.test/outcome"
 LWS = "leaderworkerset.leaderworkerset.x-k8s.io"
 BAD = {"environment": image("nope"), "job": outcome("image-not-found")}
-
-
-def image_tag(place: Place, name: str, kind: str = "Deployment") -> str:
-    """Return the tag of a job's image."""
-    found = place.get(kind, name)["spec"]["template"]["spec"]["containers"][0]["image"]
-    return str(found).rpartition(":")[2]
-
-
-def revision_causes(place: Place, name: str) -> list[tuple[int, str, int | None]]:
-    """Return revision, cause and target revision of each history entry."""
-    items = place.gpuctl("history", name, "-o", "json").value["items"]
-    return [(item["revision"], item["cause"], item["to"]) for item in items]
 
 
 def test_a_bad_image_is_rolled_back(place: Place) -> None:

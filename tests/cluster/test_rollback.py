@@ -11,17 +11,11 @@ from control_plane import ControlPlane
 from gpuctl.apply.state import past_documents
 from gpuctl.language.settings import Settings
 from gpuctl.objects.ownership_metadata import PART_OF, records
-from support.cluster_tools import Place, image, inference, merged, training
+from support.cluster_tools import Place, image, image_tag, inference, merged, revision_causes, training
 
 Object = dict[str, Any]
 KEYS = records(Settings())
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyz"
-
-
-def image_of(place: Place, name: str = "serve", kind: str = "Deployment") -> str:
-    """Return the tag of a job's image."""
-    found = place.get(kind, name)["spec"]["template"]["spec"]["containers"][0]["image"]
-    return str(found).rpartition(":")[2]
 
 
 def apply_three_revisions(place: Place) -> None:
@@ -29,12 +23,6 @@ def apply_three_revisions(place: Place) -> None:
     place.apply(inference())
     place.apply(inference(environment=image("v2")), flags=("--yes",))
     place.apply(inference(environment=image("v3"), service={"replicas": 2}), flags=("--yes",))
-
-
-def causes(place: Place, name: str = "serve") -> list[tuple[int, str, int | None]]:
-    """Return revision, cause and target revision of each history entry."""
-    items = place.gpuctl("history", name, "-o", "json").value["items"]
-    return [(item["revision"], item["cause"], item["to"]) for item in items]
 
 
 def forge_revision(place: Place, number: int, document: Object, job: str = "serve") -> None:
@@ -50,18 +38,18 @@ def test_rollback_to_previous_and_given_revisions(place: Place) -> None:
     assert ", admin): environment.image: ...app:v3 -> ...app:v2, service.replicas: 2 -> 1\n" in asked.err
     assert "-  image: registry.example.com/app:v3" in asked.err
     assert "use --yes" in asked.err
-    assert image_of(place) == "v3"
+    assert image_tag(place) == "v3"
     done = place.gpuctl("rollback", "serve", "--yes")
     assert f"replaced  deployment.apps/serve -n {place.namespace}" in done.out
-    assert image_of(place) == "v2"
-    assert causes(place)[0] == (4, "rolled back", 2)
+    assert image_tag(place) == "v2"
+    assert revision_causes(place)[0] == (4, "rolled back", 2)
     assert "rolled back to 2" in place.gpuctl("history", "serve").out
     # A second rollback returns to the newer revision, as with `kubectl rollout undo`.
     place.gpuctl("rollback", "serve", "--yes")
-    assert image_of(place) == "v3"
+    assert image_tag(place) == "v3"
     place.gpuctl("rollback", "inference/serve", "--to", "1", "--yes", "--wait")
-    assert image_of(place) == "v1"
-    assert causes(place)[0] == (6, "rolled back", 1)
+    assert image_tag(place) == "v1"
+    assert revision_causes(place)[0] == (6, "rolled back", 1)
     # The result equals applying the document's file.
     assert set(place.plan(inference()).actions.values()) == {"unchanged"}
     assert "unchanged" in json.dumps(place.gpuctl("rollback", "serve", "--to", "1", "-o", "json").value)
@@ -79,7 +67,7 @@ def test_rollback_dry_run_changes_nothing(place: Place) -> None:
     refused = place.gpuctl("rollback", "serve", "-o", "json", code=2).value
     assert "cannot ask for confirmation" in refused["error"]
     assert place.records() == before
-    assert len(causes(place)) == 3
+    assert len(revision_causes(place)) == 3
 
 
 @pytest.mark.slow
@@ -90,7 +78,7 @@ def test_rollback_restores_a_deleted_job(place: Place) -> None:
     asked = place.gpuctl("rollback", "serve", code=2)
     assert "to revision 3" in asked.err
     place.gpuctl("rollback", "serve", "--yes")
-    assert image_of(place) == "v3"
+    assert image_tag(place) == "v3"
     assert {"Deployment/serve", "Service/svc-serve"} == place.names()
 
 
@@ -102,7 +90,7 @@ def test_rollback_changes_no_other_jobs_or_sets(place: Place) -> None:
     part = place.get("Deployment", "serve")["metadata"]["labels"][PART_OF]
     uid = place.uid("Job", "train")
     place.gpuctl("rollback", "serve", "--yes")
-    assert image_of(place) == "v1"
+    assert image_tag(place) == "v1"
     assert place.get("Deployment", "serve")["metadata"]["labels"][PART_OF] == part
     assert place.get("Service", "svc-serve")["metadata"]["labels"][PART_OF] == part
     assert place.uid("Job", "train") == uid
@@ -121,13 +109,13 @@ def test_rollback_refuses_revisions_without_their_credentials(place: Place) -> N
     assert "revision 1 of serve" in refused.err
     assert "lacks the values of environment.env[HF_TOKEN].value: credentials are not kept" in refused.err
     assert f"`gpuctl history serve -n {place.namespace} --revision 1 > old.yaml`" in refused.err
-    assert image_of(place) == "v2"
+    assert image_tag(place) == "v2"
     old = place.directory / "old.yaml"
     old.write_text(
         place.gpuctl("history", "serve", "--revision", "1").out.replace("'***'", TOKEN).replace('"***"', TOKEN)
     )
     place.gpuctl("apply", "-f", str(old), "--yes")
-    assert image_of(place) == "v1"
+    assert image_tag(place) == "v1"
     assert set(place.plan(with_token).actions.values()) == {"unchanged"}
 
 
@@ -139,9 +127,9 @@ def test_rollback_refuses_jobs_managed_by_argo_cd(place: Place) -> None:
     refused = place.gpuctl("rollback", "serve", "--yes", code=1)
     assert "is managed by Argo CD (application web), which would undo the change" in refused.err
     assert "change it in its repository" in refused.err
-    assert image_of(place) == "v3"
+    assert image_tag(place) == "v3"
     place.gpuctl("rollback", "serve", "--yes", "--adopt")
-    assert image_of(place) == "v2"
+    assert image_tag(place) == "v2"
 
 
 @pytest.mark.slow
@@ -196,7 +184,7 @@ def test_invalid_revision_is_refused(place: Place) -> None:
     for number in ("2", "3"):
         refused = place.gpuctl("rollback", "serve", "--to", number, "--yes", code=1)
         assert f"revision {number} of serve:" in refused.err
-    assert image_of(place) == "v1"
+    assert image_tag(place) == "v1"
 
 
 def test_rollback_uses_the_rights_of_its_user(plane: ControlPlane, place: Place) -> None:
@@ -208,7 +196,7 @@ def test_rollback_uses_the_rights_of_its_user(plane: ControlPlane, place: Place)
     place.grant("member", rules)
     refused = place.gpuctl("rollback", "serve", "--yes", "--kubeconfig", str(plane.kubeconfig("member")), code=3)
     assert "you may not create or delete secrets" in refused.err
-    assert image_of(place) == "v3"
+    assert image_tag(place) == "v3"
 
 
 def test_rollback_is_of_the_kind_in_the_history(place: Place) -> None:

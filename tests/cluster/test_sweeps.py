@@ -97,18 +97,10 @@ def test_rollback_of_one_job_keeps_it_in_the_sweep(place: Place) -> None:
     assert job["spec"]["template"]["spec"]["containers"][0]["args"] == ["--lr=1e-5"]
 
 
-def _end(place: Place, job: str, how: str) -> None:
-    """Let the pod of a job end."""
-    place.running(job)
-    (pod,) = place.pods(job)
-    place.patch("Pod", pod, {"metadata": {"annotations": {"gpuctl.test/outcome": how}}})
-    place.ended(job)
-
-
 def test_sweep_is_listed_waited_for_run_again_and_deleted(place: Place) -> None:
     place.apply(sweep(lr=["1e-5", "2e-5"]), training("other"), flags=("--wait",))
-    _end(place, "tune-0", "complete")
-    _end(place, "tune-1", "fail")
+    place.end("tune-0", "complete")
+    place.end("tune-1", "fail")
 
     listed = place.gpuctl("get", "jobs", "--sweep", "tune", "-o", "json").value
     assert (listed["sweep"], listed["total"]) == ("tune", 2)
@@ -126,7 +118,7 @@ def test_sweep_is_listed_waited_for_run_again_and_deleted(place: Place) -> None:
     place.gpuctl("rerun", "--sweep", "tune", "--failed")
     assert place.uid("Job", "tune-0") == finished
     assert place.uid("Job", "tune-1") != failed
-    _end(place, "tune-1", "complete")
+    place.end("tune-1", "complete")
     waited = place.gpuctl("wait", "--sweep", "tune", "--for=done")
     assert len(waited.out.splitlines()) == 2
 

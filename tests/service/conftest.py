@@ -10,14 +10,16 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, in_front_of
-from fault_tools.world import Api
 from support import node_world
 from support.browser import Profile, Visit, chromium
-from support.cluster_tools import POOL, Place, add_drill_nodes, namespace_for, places
+from support.cluster_tools import POOL, Place, add_drill_nodes, api, place
+from support.oidc_provider import OidcProvider
 from support.real_parts import control_plane_binaries
 from support.remote import Remote
 from support.seed_world import documents, populated
 from support.served import Served, serving
+
+__all__ = ["api", "place"]
 
 TEAM = "team-a"
 OTHER = "team-b"
@@ -30,12 +32,6 @@ def plane() -> Iterator[ControlPlane]:
         running.install_job_kinds()
         add_drill_nodes(running)
         yield running
-
-
-@pytest.fixture(scope="package")
-def api(plane: ControlPlane) -> Api:
-    """A client of the API server with admin rights."""
-    return Api(plane)
 
 
 @pytest.fixture(scope="package")
@@ -70,23 +66,19 @@ def seed_place(
     seed_world: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Place:
     """The command line in the seed cluster, with its pools defined."""
-    place = node_world.place(seed_world, tmp_path, capsys, monkeypatch)
-    if place.api.get("ConfigMap", node_world.SYSTEM, "pool-training-pool") is None:
-        place.anywhere("apply", "-f", place.file(*documents()))
-    return place
+    found = node_world.place(seed_world, tmp_path, capsys, monkeypatch)
+    if found.api.get("ConfigMap", node_world.SYSTEM, "pool-training-pool") is None:
+        found.anywhere("apply", "-f", found.file(*documents()))
+    return found
 
 
-@pytest.fixture
-def place(
-    plane: ControlPlane,
-    api: Api,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
-) -> Iterator[Place]:
-    """The command line in a namespace of the test's own."""
-    yield from places(plane, api, tmp_path, capsys, monkeypatch, namespace_for(request))
+@pytest.fixture(scope="module")
+def provider() -> Iterator[OidcProvider]:
+    """An OpenID Connect provider."""
+    running = OidcProvider()
+    yield running
+    running.server.shutdown()
+    running.server.server_close()
 
 
 @pytest.fixture

@@ -20,14 +20,6 @@ LOGIN, CALLBACK = "/console/oidc/login", "/console/oidc/callback"
 
 
 @pytest.fixture(scope="module")
-def provider() -> Iterator[OidcProvider]:
-    running = OidcProvider()
-    yield running
-    running.server.shutdown()
-    running.server.server_close()
-
-
-@pytest.fixture(scope="module")
 def service(plane: ControlPlane, provider: OidcProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service whose users log in at the provider."""
     directory: Path = tmp_path_factory.mktemp("provider")

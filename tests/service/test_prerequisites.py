@@ -19,13 +19,6 @@ def after(name: str, *others: str) -> dict[str, Any]:
     return document
 
 
-def end(place: Place, job: str) -> None:
-    """Let the pod of a job succeed."""
-    place.running(job)
-    (pod,) = place.pods(job)
-    place.patch("Pod", pod, {"metadata": {"annotations": {"gpuctl.test/outcome": "complete"}}})
-
-
 def annotations(place: Place, job: str) -> dict[str, str]:
     return dict(place.get("Job", job)["metadata"]["annotations"])
 
@@ -41,7 +34,7 @@ def test_replicas_of_the_service_start_a_job_once(served: Served, place: Place, 
         assert [item["reason"] for item in served.call("GET", "/jobs", **asked)["items"]] == ["等待 prepare"]
         (waiting,) = served.call("GET", "/jobs", params=asked["params"])["items"]
         assert waiting["reason"] == "waits for prepare"
-        end(place, "prepare")
+        place.end("prepare")
         place.running("train")
     changes = [
         entry for entry in place.get("Job", "train")["metadata"]["managedFields"]
@@ -57,11 +50,11 @@ def test_prerequisite_that_its_ttl_removed_counts_if_its_end_was_seen(served: Se
     # load: with a shorter time the job can be gone before it was looked at.
     first["job"]["ttl"] = "5s"
     place.apply(first, training("second"), after("train", "first", "second"))
-    end(place, "first")
+    place.end("first")
     place.until(lambda: not place.exists("Job", "first"), "the end of first's ttl")
     assert json.loads(annotations(place, "train")[ENDED_BEFORE]) == {"first": "ok"}
     assert place.get("Job", "train")["spec"]["suspend"] is True
-    end(place, "second")
+    place.end("second")
     place.running("train")
 
 
@@ -70,7 +63,7 @@ def test_forged_annotations_start_nothing(served: Served, place: Place) -> None:
     for text in ("{", '["prepare"]', '{"prepare": ["ok"]}', '{"prepare": "never"}'):
         place.patch("Job", "train", {"metadata": {"annotations": {f"{DOMAIN}/after": text}}})
         served.until("/jobs/train", lambda value: value["reason"] != "waits for prepare", namespace=place.namespace)
-    end(place, "prepare")
+    place.end("prepare")
     place.ended("prepare")
     place.apply(after("follower", "prepare"))
     place.running("follower")

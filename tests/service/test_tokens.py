@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -187,14 +186,6 @@ def test_kubernetes_users_see_what_rbac_lets_them_list(plane: ControlPlane, tmp_
         own.tokens = {**own.tokens, "stranger": "not-a-token"}
         own.get("/jobs", "stranger", status=401)
     place.plane.kubectl("delete", "job", "b", "-n", "team-b")
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[OidcProvider]:
-    running = OidcProvider()
-    yield running
-    running.server.shutdown()
-    running.server.server_close()
 
 
 @pytest.mark.slow

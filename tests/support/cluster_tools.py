@@ -189,6 +189,13 @@ class Place:
         for name in names:
             self.until(lambda name=name: self._has_ended(name), f"the end of {name}")
 
+    def end(self, job: str, how: str = "complete") -> None:
+        """Let the pod of a job end, and wait for the end of the job."""
+        self.running(job)
+        (pod,) = self.pods(job)
+        self.patch("Pod", pod, {"metadata": {"annotations": {"gpuctl.test/outcome": how}}})
+        self.ended(job)
+
     def _has_ended(self, name: str) -> bool:
         conditions = (self.get("Job", name).get("status") or {}).get("conditions") or []
         return any(item["type"] in ("Complete", "Failed") and item["status"] == "True" for item in conditions)
@@ -416,6 +423,18 @@ def namespace_for(request: pytest.FixtureRequest) -> str:
     return f"{title}-{next(_NAMESPACES)}"
 
 
+def image_tag(place: Place, name: str = "serve", kind: str = "Deployment") -> str:
+    """Return the tag of a job's image."""
+    found = place.get(kind, name)["spec"]["template"]["spec"]["containers"][0]["image"]
+    return str(found).rpartition(":")[2]
+
+
+def revision_causes(place: Place, name: str = "serve") -> list[tuple[int, str, int | None]]:
+    """Return revision, cause and target revision of each history entry."""
+    items = place.gpuctl("history", name, "-o", "json").value["items"]
+    return [(item["revision"], item["cause"], item["to"]) for item in items]
+
+
 def places(
     plane: ControlPlane, api: Api, directory: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> Iterator[Place]:
@@ -428,3 +447,22 @@ def places(
     capsys.readouterr()
     print("\n".join(place.transcript))
     api.clear(name)
+
+
+@pytest.fixture(scope="package")
+def api(plane: ControlPlane) -> Api:
+    """The API server, accessed as its admin."""
+    return Api(plane)
+
+
+@pytest.fixture
+def place(
+    plane: ControlPlane,
+    api: Api,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> Iterator[Place]:
+    """The command line in a namespace of the test's own."""
+    yield from places(plane, api, tmp_path, capsys, monkeypatch, namespace_for(request))

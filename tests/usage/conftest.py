@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from control_plane import ControlPlane
-from fault_tools.world import Api
-from support.cluster_tools import Place, namespace_for, places
+from support.cluster_tools import api, place
 from support.postgresql_server import PostgresqlServer, running_postgresql
 from support.real_parts import control_plane_binaries
+
+__all__ = ["api", "place"]
 
 ENGINES = ["sqlite", "postgresql"]
 
@@ -32,25 +33,6 @@ def plane() -> Iterator[ControlPlane]:
     """
     with ControlPlane(control_plane_binaries(), audit=True) as running:
         yield running
-
-
-@pytest.fixture(scope="package")
-def api(plane: ControlPlane) -> Api:
-    """The API server, accessed as its admin."""
-    return Api(plane)
-
-
-@pytest.fixture
-def place(
-    plane: ControlPlane,
-    api: Api,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
-) -> Iterator[Place]:
-    """A separate namespace in which the command line runs."""
-    yield from places(plane, api, tmp_path, capsys, monkeypatch, namespace_for(request))
 
 
 @pytest.fixture(scope="package")
