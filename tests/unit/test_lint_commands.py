@@ -314,6 +314,12 @@ def test_span_points_at_the_word_in_the_script(script: str) -> None:
         ("a $'x\\'y'; b", ["a $'x\\'y'", "b"]),
         ("a $''; b", ["a $''", "b"]),
         ('a "x\\"y\\z"; b', ['a x"y\\z', "b"]),
+        ("for ((i=0; i<3; i++)); do a; done; b", ["b"]),
+        ("for ((i=1<<2; i; i--))\ndo a; done\nb", ["b"]),
+        ("if (( a > 1 )); then b; fi; c", ["c"]),
+        ("(( a > 1 )) && b; c", ["c"]),
+        ("((a; b); c)", ["a", "b", "c"]),
+        ("((a) && (b)); c", ["a", "b", "c"]),
         ("a #b\nc#d", ["a", "c#d"]),
         ('a "', []),
         ("a $(b", []),
@@ -321,6 +327,7 @@ def test_span_points_at_the_word_in_the_script(script: str) -> None:
         ("if a; then b", []),
         ("function f { a; }; b", []),
         ('"$(' * 200, []),
+        ("(" * 30000 + "a" + " )" * 30000, []),
     ],
 )
 def test_simple_commands_of_a_script(script: str, commands: list[str]) -> None:

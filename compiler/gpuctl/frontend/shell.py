@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from gpuctl.frontend.shell_lexer import DEEPEST, NotUnderstood, ShellLexer, ShellToken, ShellWord
+from gpuctl.frontend.shell_lexer import ARITHMETIC, DEEPEST, NotUnderstood, ShellLexer, ShellToken, ShellWord
 
 _LONGEST = 65536
 _LONGEST_CACHED = 4096
@@ -153,10 +153,11 @@ def _commands(tokens: list[ShellToken]) -> Iterator[SimpleCommand]:
             continue
         if words:
             certain = not is_conditional and not ended and all(closer in _GROUPS for closer in closers)
-            if certain:
+            computes = words[0].bare.startswith(ARITHMETIC)
+            if certain and not computes:
                 found.append(SimpleCommand(tuple(words)))
                 ended = words[0].bare == "exit"
-            if text == "&&" and words[0].bare in _TESTS:
+            if text == "&&" and (words[0].bare in _TESTS or computes):
                 is_conditional = True
             words = []
         if text == ")":

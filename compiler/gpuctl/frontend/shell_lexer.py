@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 DEEPEST = 20
 """Depth of nested constructs that are read."""
+ARITHMETIC = "(("
+"""The start of an arithmetic command."""
 _REDIRECTION = r"\d*(?:<<<|<<-|<<|<&|<>|<|>>|>\||>&|>)|&>>|&>"
 _OPERATOR = r"&&|\|\||;;|\|&|[;|&()\n]"
 _PARAMETER = r"[A-Za-z_]\w*|[0-9@*#?!$-]"
 _PLACEHOLDER = r"\$\([A-Z_][A-Z0-9_]*\)"
 _DOCUMENT = r"<<(?P<strip>-?)[ \t]*(?:'(?P<single>[^'\n]+)'|\"(?P<double>[^\"\n]+)\"|\\?(?P<bare>[\w.-]+))"
 """The start of a here-document inside a command substitution."""
-_ARITHMETIC = r"\(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\)"
-"""``((...))``, in which `<<` is a shift, with brackets inside of it."""
 
 
 class ShellWord(NamedTuple):
@@ -43,15 +43,15 @@ class NotUnderstood(Exception):
 
 
 class ShellLexer:
-    """Splits shell text into words and operators. Redirections, comments, here-documents and the texts of arithmetic
-    commands are skipped.
-    """
+    """Splits shell text into words and operators. Redirections, comments and here-documents are skipped."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
         self.special = False
         """True if the text contains anything other than operators that only a shell supports."""
+        self.groups = 0
+        """Number of groups that begin with another group."""
         self.documents: list[tuple[str, bool]] = []
         self.documents_end = 0
         """Offset behind the last here-document that was read."""
@@ -63,7 +63,6 @@ class ShellLexer:
     def tokens(self) -> Iterator[ShellToken]:
         text, blank = self.text, re.compile(r"(?:[ \t\r]|\\\n)*")
         redirection, operator = re.compile(_REDIRECTION), re.compile(_OPERATOR)
-        arithmetic = re.compile(_ARITHMETIC)
         while True:
             found = blank.match(text, self.at)
             self.at = found.end() if found else self.at
@@ -79,14 +78,8 @@ class ShellLexer:
                 if match is not None:
                     self._redirect(match)
                     continue
-            match = arithmetic.match(text, self.at)
-            if match is not None:
-                self.at += 1
-                yield ShellToken("(")
-                self.at = match.end()
-                yield ShellToken(")")
-                continue
-            match = operator.match(text, self.at)
+            word = self._arithmetic(0)
+            match = operator.match(text, self.at) if word is None else None
             if match is not None:
                 self.at = match.end()
                 yield ShellToken(match[0])
@@ -95,9 +88,27 @@ class ShellLexer:
                     self.documents = []
                     self.documents_end = self.at
                 continue
-            word = self._word(0)
+            word = word or self._word(0)
             self.texts.append(range(word.start, self.at))
             yield ShellToken(word.text, word)
+
+    def _arithmetic(self, depth: int) -> ShellWord | None:
+        """Read an arithmetic command such as ``((i < 3))`` as one word. Return None if there is none here."""
+        text, start = self.text, self.at
+        if not text.startswith(ARITHMETIC, start):
+            return None
+        self.at += len(ARITHMETIC)
+        self._skip(")", depth)
+        if not text.startswith(")", self.at):
+            # A group within a group: `((a; b); c)`. Each is read twice, so that their number is limited.
+            self.groups += 1
+            if self.groups > DEEPEST:
+                raise NotUnderstood
+            self.at = start
+            return None
+        self.at += 1
+        self.special = True
+        return ShellWord(text[start : self.at], False, ARITHMETIC.ljust(self.at - start, "\0"), start)
 
     def _redirect(self, match: re.Match[str]) -> None:
         self.special = True
@@ -227,15 +238,14 @@ class ShellLexer:
             raise NotUnderstood
         opener = "(" if closer == ")" else "{"
         level = 1
-        has_commands = closer == ")" and self.text[self.at : self.at + 1] != "("
+        has_commands = closer == ")" and ARITHMETIC not in self.text[self.at - 2 : self.at + 1]
         documents: list[tuple[str, bool]] = []
         while self.at < len(self.text):
             char = self.text[self.at]
             if char == "\\":
                 self.at += 2
                 continue
-            if has_commands and (arithmetic := re.compile(_ARITHMETIC).match(self.text, self.at)) is not None:
-                self.at = arithmetic.end()
+            if has_commands and self._arithmetic(depth + 1) is not None:
                 continue
             if has_commands and char in "<#\n":
                 self._skip_in_commands(char, documents)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpuctl.frontend.shell_lexer import NotUnderstood, ShellLexer
+from gpuctl.frontend.shell_lexer import ARITHMETIC, NotUnderstood, ShellLexer
 from gpuctl.importing.import_values import Unreadable
 
 _OPENS = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac", "{": "}"}
@@ -55,8 +55,10 @@ class BodyCommand(NamedTuple):
 
     @property
     def program(self) -> tuple[BodyWord, ...]:
-        """The words from the program on; empty if there are only assignments."""
+        """The words from the program on; empty if there are only assignments, or an arithmetic command."""
         words = self.words[len(self.assignments) :]
+        if words and words[0].text.startswith(ARITHMETIC):
+            return ()
         while words and words[0].text in _PREFIXES:
             words = words[1:]
         return words
