@@ -45,6 +45,18 @@ def errors(text: str) -> list[gpuctl.Diagnostic]:
             "my-job",
         ),
         (
+            f"{HEAD}{JOB}{ENVIRONMENT}{CARDS.replace('64Gi', '64Gi；')}",
+            "did you mean `64Gi`?",
+            "64Gi；",
+            "64Gi",
+        ),
+        (
+            f"{HEAD}{JOB}{ENVIRONMENT}{CARDS.replace('64Gi', '64G B,')}",
+            "did you mean `64Gi`?",
+            "64G B,",
+            "64Gi",
+        ),
+        (
             f"{HEAD}{JOB}environment: {{image: 'app:1', imagePullSecret: 'a, b'}}\n",
             'write a list: ["a", "b"]',
             "'a, b'",

@@ -25,8 +25,10 @@ ASCII = str.maketrans(
 """
 _DASHES = re.compile(r"[\u2012-\u2015\u2212]+-*(?=[A-Za-z])")
 """Matches dashes that editors substitute for the hyphens of an option."""
+_ILLEGAL_TEXTS = frozenset({"GPU207", "GPU208", "GPU212"})
+"""Codes of illegal names, quantities and labels."""
 _ILLEGAL = re.compile(r"[^\w./:-]")
-"""Matches a character that neither a name nor a label has, nor a name with its key: `hf:token`."""
+"""Matches a character that no name, quantity or label has, nor a name with its key: `hf:token`."""
 _COMMANDS = frozenset({"command", "args"})
 _NO_BREAK_SPACE = Template("write `{text}`: `{character}` is a no-break space")
 _FULL_WIDTH = Template("write `{text}`: `{character}` is a full-width character")
@@ -57,8 +59,8 @@ def report_full_width(raw: RawDocument, diagnostics: list[Diagnostic], first: in
             if found.severity is Severity.ERROR and found.span is not None and _holds(found.span, span)
         ]
         for index in known:
-            # The hint of an illegal name or label is legal, or a list; in ASCII the text is as illegal: `a、b`, `a,b`.
-            if diagnostics[index].code in ("GPU207", "GPU212") and diagnostics[index].hint and _ILLEGAL.search(meant):
+            # The hint of an illegal text is legal, or a list; in ASCII the text is as illegal: `a、b`, `a,b`.
+            if diagnostics[index].code in _ILLEGAL_TEXTS and diagnostics[index].hint and _ILLEGAL.search(meant):
                 continue
             # A mapping or its key: the colon must be followed by a blank.
             is_pair = diagnostics[index].code in ("GPU201", "GPU202", "GPU203", "GPU205")

@@ -97,8 +97,8 @@ def suggest_cores(text: str) -> str | None:
 
 
 def suggest_quantity(text: str) -> str | None:
-    """Return the quantity that ``128GB`` or ``128 Gi`` most likely means; None for other text."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgtpe])i?b?\s*", text, re.IGNORECASE)
+    """Return the quantity that ``128GB``, ``128 Gi`` or ``128Gi,`` most likely means; None for other text."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgtpe])\s*i?\s*b?\s*[,;.，；。、]?\s*", text, re.IGNORECASE)
     if match is None:
         return None
     candidate = f"{match[1]}{match[2].upper()}i"
