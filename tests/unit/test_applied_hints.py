@@ -57,6 +57,24 @@ def errors(text: str) -> list[gpuctl.Diagnostic]:
             "64Gi",
         ),
         (
+            "kind: pool\nversion: v0.1\npool: {name: p}\nnodes:\n  - name: n-1\n    gpu-count: 8\n",
+            "write `n-1:` with its fields below it, one for each entry",
+            "  - name: n-1\n",
+            "  n-1:\n",
+        ),
+        (
+            "kind: pool\nversion: v0.1\npool: {name: p}\nnodes: [n-1]\n",
+            "write `n-1:` with its fields below it, one for each entry",
+            "[n-1]",
+            "\n  n-1:\n    gpu-type: A100",
+        ),
+        (
+            "kind: quota\nversion: v0.1\nquota: {name: q}\nusers:\n  - zhang: {gpu: 4}\n",
+            "remove the `- ` before its fields",
+            "- zhang",
+            "zhang",
+        ),
+        (
             f"{HEAD}{JOB}environment: {{image: 'app:1', imagePullSecret: 'a, b'}}\n",
             'write a list: ["a", "b"]',
             "'a, b'",

@@ -99,7 +99,7 @@ class _Conformer:
         if isinstance(shape, ListShape):
             return self._list(node, shape) if node.kind == SEQUENCE else self._wrong(node, SEQUENCE, shape)
         if isinstance(shape, MapShape):
-            return self._user_mapping(node, shape) if node.kind == MAPPING else self._wrong(node, MAPPING)
+            return self._user_mapping(node, shape) if node.kind == MAPPING else self._wrong(node, MAPPING, shape)
         if isinstance(shape, UnionShape):
             option = getattr(shape, node.kind)
             if option is not None and not node.is_null:

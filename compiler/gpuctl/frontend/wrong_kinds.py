@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from gpuctl.frontend.command_advice import advise_args, advise_command, flow_list, unfolded
 from gpuctl.frontend.diagnostics import FieldPath, format_path
-from gpuctl.frontend.field_shapes import ModelShape, ScalarShape, Shape, UnionShape, mapping_shape, value_shape
+from gpuctl.frontend.field_shapes import (
+    MapShape,
+    ModelShape,
+    ScalarShape,
+    Shape,
+    UnionShape,
+    mapping_shape,
+    value_shape,
+)
 from gpuctl.frontend.findings import Findings
 from gpuctl.frontend.scalars import MISFIT, as_mapping, first_required, flow_text, mapping_of, read_scalar
 from gpuctl.frontend.spans import column_of, texts_at
@@ -160,6 +168,8 @@ def _options(node: YamlNode) -> list[str]:
 
 def _as_block(node: YamlNode, shape: Shape | None) -> Sentence | None:
     """Return the hint for a list in place of a block: entries that are its fields, or those of one of its lists."""
+    if isinstance(shape, MapShape) and isinstance(shape.value, ModelShape):
+        return _as_named_blocks(node, shape.value)
     if not isinstance(shape, ModelShape) or any(entry.kind != MAPPING for entry in node.value):
         texts = [entry.value for entry in node.value if entry.kind == SCALAR]
         is_paths = isinstance(shape, ModelShape) and "workdirs" in shape.keys and len(texts) == len(node.value)
@@ -171,6 +181,21 @@ def _as_block(node: YamlNode, shape: Shape | None) -> Sentence | None:
         entry = value_shape(listed, 0)
         if isinstance(entry, ModelShape) and all(entry.find(name) for name in names):
             return say("write `{text}` above the list", text=f"{key}:")
+    return None
+
+
+def _as_named_blocks(node: YamlNode, shape: ModelShape) -> Sentence | None:
+    """Return the hint for a list in place of a mapping of names to blocks; None if an entry has no name."""
+    first = node.value[0] if node.value else None
+    if first is not None and first.kind == SCALAR and not first.is_null:
+        return say("write `{text}` with its fields below it, one for each entry", text=f"{flow_text(first.value)}:")
+    if first is None or first.kind != MAPPING or not first.value:
+        return None
+    key, value = first.value[0]
+    if value.kind == MAPPING and shape.find(key.value) is None:
+        return say("remove the `- ` before its fields")
+    if fold(key.value) == "name" and value.kind == SCALAR:
+        return say("write `{text}` with its fields below it, one for each entry", text=f"{flow_text(value.value)}:")
     return None
 
 
