@@ -75,6 +75,12 @@ def errors(text: str) -> list[gpuctl.Diagnostic]:
             "zhang",
         ),
         (
+            "kind: pool\nversion: v0.1\npool: {name: p}\nnodes: {n-1: {gpu: 8}}\n",
+            "did you mean `gpu-count`?",
+            "gpu: 8",
+            "gpu-count: 8",
+        ),
+        (
             f"{HEAD}{JOB}environment: {{image: 'app:1', imagePullSecret: 'a, b'}}\n",
             'write a list: ["a", "b"]',
             "'a, b'",

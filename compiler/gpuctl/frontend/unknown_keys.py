@@ -29,6 +29,8 @@ from gpuctl.language.spelling import fold, nearest
 
 _CARDS = ("gpu", "accelerators")
 """Fields of other tools whose value may be the type of the GPUs with their number."""
+_COUNTS = frozenset({"gpu", "gpus", "gpunumber", "gpunum"})
+"""Folded names for the number of a node's GPUs."""
 _MISSPELT = 0.8
 """Similarity of a key that can only be a misspelt form of another."""
 
@@ -102,6 +104,8 @@ def unknown_key_hint(
     if place == "job.sweep":
         return say("the parameters of a sweep belong in `sweep` at the top of the document")
     meant = OTHER_NAMES.get(place, {}).get(folded)
+    if folded in _COUNTS and value.kind == SCALAR and value.value.isdecimal():
+        meant = meant or "gpu-count"
     if meant is not None and fold(meant) in shape.fields:
         return _suggest(meant, beside)
     if (instead := INSTEAD.get((place, folded))) is not None:
