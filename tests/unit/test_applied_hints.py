@@ -177,3 +177,13 @@ def test_document_of_joined_pairs_alone() -> None:
 def test_other_colons_are_not_joined_pairs(line: str) -> None:
     text = f"{HEAD}{JOB}{ENVIRONMENT}podPatch:\n  {line}\n"
     assert errors(text)[0].hint == "quote the value, or check the indentation of the line"
+
+
+def test_sweep_in_job_lacks_no_fields_of_its_own() -> None:
+    (error,) = errors(f"{HEAD}job: {{name: demo, sweep: {{lr: [1, 2]}}}}\n{ENVIRONMENT}")
+    assert error.hint == "the parameters of a sweep belong in `sweep` at the top of the document"
+
+
+def test_mapping_with_an_invalid_entry_does_not_lack_entries() -> None:
+    (error,) = errors("kind: quota\nversion: v0.1\nquota: {name: q}\nusers: {zhang: 4}\n")
+    assert "`zhang` must be a mapping" in error.message

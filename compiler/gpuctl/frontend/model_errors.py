@@ -54,7 +54,9 @@ def report_model_errors(
                 findings.at_path(context["code"], context["message"], path, hint, key=key)
         elif kind == "missing":
             path = path if path and path[-1] == item["loc"][-1] else (*path, str(item["loc"][-1]))
-            if not findings.is_reported(path):
+            # With unknown fields, `job.sweep` stands for `sweep`: users do not write its own.
+            is_sweep = path[:-1] == ("job", "sweep") and path[:-1] in findings.puzzling
+            if not findings.is_reported(path) and not is_sweep:
                 _report_missing(findings, path)
         elif kind in ("greater_than_equal", "less_than_equal"):
             bound = context.get("ge", context.get("le"))
@@ -89,6 +91,9 @@ def _report_other(findings: Findings, item: Mapping[str, Any], path: FieldPath) 
     """Report an error about the number of entries of a list or a mapping, or one in pydantic's words."""
     field, context = format_path(path[-1:]), item.get("ctx", {})
     if item["type"] == "too_short":
+        if any(bad[: len(path)] == path for bad in findings.bad):
+            # Entries with an error are left out of the validated data.
+            return
         message = say("`{field}` must have at least {least:item}", field=field, least=context["min_length"])
         hint = say(_EMPTY_HINTS.get(path, Template("add one, or remove the line")))
         findings.at_path("GPU202", message, path, hint)
