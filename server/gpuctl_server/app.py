@@ -11,10 +11,10 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import Lifespan
 
 from gpuctl.release import __version__
-from gpuctl_server import http_problems
-from gpuctl_server.openapi_document import as_3_0, table_of_problems
-from gpuctl_server.openapi_operations import described, operation_id
-from gpuctl_server.request_middleware import RequestMiddleware
+from gpuctl_server.http import http_problems
+from gpuctl_server.http.openapi_document import as_3_0, table_of_problems
+from gpuctl_server.http.openapi_operations import described, operation_id
+from gpuctl_server.http.request_middleware import RequestMiddleware
 from gpuctl_server.routes import (
     audit_routes,
     auth_routes,

@@ -28,11 +28,13 @@ from gpuctl_server.access.label_keys import LabelKeys
 from gpuctl_server.access.oidc_login import CodeFlow
 from gpuctl_server.access.tokens import ServiceTokenFile
 from gpuctl_server.audit import AuditMemory
-from gpuctl_server.change_slots import ChangeSlots
 from gpuctl_server.cluster_name import cluster_name
 from gpuctl_server.collector_supervisor import CollectorSupervisor
-from gpuctl_server.compile_limits import CompileLocks
 from gpuctl_server.console.sessions import CALLBACK, Sessions
+from gpuctl_server.limits.change_slots import ChangeSlots
+from gpuctl_server.limits.compile_limits import CompileLocks
+from gpuctl_server.limits.response_cache import ResponseCache
+from gpuctl_server.limits.shared_answers import SharedAnswers
 from gpuctl_server.logs.log_hub import LogHub
 from gpuctl_server.mirror.field_selectors import FieldSelector
 from gpuctl_server.mirror.fleet_board import FleetBoard
@@ -47,10 +49,8 @@ from gpuctl_server.mirror.visibility import Visibility
 from gpuctl_server.notifications.notifier import Notifier
 from gpuctl_server.notifications.webhooks import Webhooks
 from gpuctl_server.prerequisite_loop import PrerequisiteLoop
-from gpuctl_server.response_cache import ResponseCache
 from gpuctl_server.server_settings import ServerSettings
 from gpuctl_server.service_metrics import ServiceMetrics
-from gpuctl_server.shared_answers import SharedAnswers
 from gpuctl_server.usage_connection import UsageConnection
 from gpuctl_usage.prometheus import Prometheus
 

@@ -29,15 +29,15 @@ from gpuctl_server.access.oidc_login import is_address
 from gpuctl_server.access.tokens import FIRST_LIFETIME, FIRST_NAME, DamagedTokens, ServiceTokenFile, create_first_token
 from gpuctl_server.app import create_app
 from gpuctl_server.audit import audit_to
-from gpuctl_server.http_protocols import AbortableWebSocket, LimitedHttp
-from gpuctl_server.limited_server import LimitedServer
-from gpuctl_server.listen_sockets import CannotListen, bind_sockets, close_sockets
+from gpuctl_server.http.http_protocols import AbortableWebSocket, LimitedHttp
+from gpuctl_server.http.limited_server import LimitedServer
+from gpuctl_server.http.listen_sockets import CannotListen, bind_sockets, close_sockets
+from gpuctl_server.http.tls_certificate import InvalidCertificate, TlsCertificate
 from gpuctl_server.malloc import limit_heaps, trim_heap
 from gpuctl_server.request_log import LOG, set_up
 from gpuctl_server.routes.routers import BASE
 from gpuctl_server.server_settings import ServerSettings
 from gpuctl_server.service_context import Service, make_service
-from gpuctl_server.tls_certificate import InvalidCertificate, TlsCertificate
 from gpuctl_usage.layered_settings import FILE, SettingsProblem
 
 _TRIM_INTERVAL = 600

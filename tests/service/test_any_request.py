@@ -19,8 +19,8 @@ from control_plane import ControlPlane
 from gpuctl.api.change_models import ChangesBody, DocumentsBody, FilesBody, NamesBody
 from gpuctl.api.node_label_answers import LabelChanges, NewLabel, NewLabels, NodeNames, PoolMembers
 from gpuctl.api.wait_models import JobsWaitQuestion
-from gpuctl_server.admin_documents import AdminBody
 from gpuctl_server.app import ROUTERS
+from gpuctl_server.changes.admin_documents import AdminBody
 from gpuctl_server.routes.auth_routes import RightQuestion
 from gpuctl_server.routes.job_change_routes import BatchBody
 from gpuctl_server.routes.job_question_routes import WaitQuestion

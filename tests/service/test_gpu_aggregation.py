@@ -18,7 +18,7 @@ import pytest
 from control_plane import ControlPlane
 from gpuctl_sdk import Client, NotFound
 from gpuctl_sdk.models import ClusterHourPage
-from gpuctl_server.http_problems import Problem, answer
+from gpuctl_server.http.http_problems import Problem, answer
 from gpuctl_usage.facts import AllocationSnapshot, GpuQuota, Holding, WorkloadAllocation, WorkloadKey
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums

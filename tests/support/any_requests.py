@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
 
 from control_plane import ControlPlane
 from gpuctl_server.access.rights import ACTIONS, RESOURCES
-from gpuctl_server.openapi_document import PROBLEM
+from gpuctl_server.http.openapi_document import PROBLEM
 from properties.mutations import VALUES, mutated, mutated_bytes
 from properties.scale import scaled
 from support.cluster_tools import compute, inference, notebook, outcome, training

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.objects.api_resources import Key, Object
-from gpuctl_server.plan_runs import await_seen
+from gpuctl_server.changes.plan_runs import await_seen
 
 JOB, DELETED = Key("Job", "team-a", "train"), Key("Job", "team-a", "old")
 

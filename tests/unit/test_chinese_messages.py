@@ -43,12 +43,12 @@ from gpuctl.language.translation_files import chinese_sentences, sentences_in
 from gpuctl.objects.api_resources import Key, Object
 from gpuctl.objects.ownership_metadata import records
 from gpuctl_server.access.rights import AccessRequest, Rights
-from gpuctl_server.content_negotiation import wants_chinese
-from gpuctl_server.http_problems import invalid_query
-from gpuctl_server.job_creation import submitted
-from gpuctl_server.job_pausing import effect_message
-from gpuctl_server.node_labelling import label_changed
-from gpuctl_server.plan_responses import done_message, pool_created
+from gpuctl_server.changes.job_creation import submitted
+from gpuctl_server.changes.job_pausing import effect_message
+from gpuctl_server.changes.node_labelling import label_changed
+from gpuctl_server.changes.plan_responses import done_message, pool_created
+from gpuctl_server.http.content_negotiation import wants_chinese
+from gpuctl_server.http.http_problems import invalid_query
 
 RBAC = 'pods is forbidden: User "anna" cannot list resource "pods" in API group "" in the namespace "nlp"'
 NO_MEMORY = {"containers": [{"name": "main"}]}

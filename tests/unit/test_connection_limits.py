@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 import uvicorn
 
-from gpuctl_server import http_protocols
-from gpuctl_server.connections import connection_limit
-from gpuctl_server.http_protocols import LARGEST_HEAD, MOST_HEADERS, AbortableWebSocket, LimitedHttp
-from gpuctl_server.limited_server import LimitedServer
+from gpuctl_server.http import http_protocols
+from gpuctl_server.http.connections import connection_limit
+from gpuctl_server.http.http_protocols import LARGEST_HEAD, MOST_HEADERS, AbortableWebSocket, LimitedHttp
+from gpuctl_server.http.limited_server import LimitedServer
 from support.certificates import self_signed
 
 HEAD_TIMEOUT = 1.0

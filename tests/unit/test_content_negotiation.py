@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from gpuctl_server.content_negotiation import wants_yaml
+from gpuctl_server.http.content_negotiation import wants_yaml
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from gpuctl.language.settings import Settings
 from gpuctl.objects.api_resources import Key
 from gpuctl.objects.label_names import MANAGED_BY
 from gpuctl.objects.ownership_metadata import records
-from gpuctl_server import job_creation
-from gpuctl_server.http_problems import Problem
+from gpuctl_server.changes import job_creation
+from gpuctl_server.http.http_problems import Problem
 
 UNCHANGED = "PUT /jobs/{jobId} changes what exists; nothing was changed by this request"
 PARTLY_DONE = "PUT /jobs/{jobId} changes what exists; other objects of this request were created"

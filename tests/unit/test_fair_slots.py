@@ -14,15 +14,17 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from gpuctl.usecases.queries.job_logs import LogQuery
-from gpuctl_server import compile_limits, heavy_requests, log_responses
-from gpuctl_server.change_slots import ChangeSlots
-from gpuctl_server.compile_limits import CompiledTooLong, CompileLocks, StillCompiling, processor_limit
 from gpuctl_server.console.sessions import Sessions
-from gpuctl_server.fair_slots import FairSlots, NoFreeSlot
-from gpuctl_server.http_problems import Problem
-from gpuctl_server.log_responses import LogFilter, logs_answer
+from gpuctl_server.http import heavy_requests
+from gpuctl_server.http.http_problems import Problem
+from gpuctl_server.http.request_middleware import RequestMiddleware
+from gpuctl_server.limits import compile_limits
+from gpuctl_server.limits.change_slots import ChangeSlots
+from gpuctl_server.limits.compile_limits import CompiledTooLong, CompileLocks, StillCompiling, processor_limit
+from gpuctl_server.limits.fair_slots import FairSlots, NoFreeSlot
+from gpuctl_server.lookups import log_responses
+from gpuctl_server.lookups.log_responses import LogFilter, logs_answer
 from gpuctl_server.mirror.mirror import Mirror
-from gpuctl_server.request_middleware import RequestMiddleware
 from gpuctl_server.server_settings import ServerSettings
 from gpuctl_server.service_metrics import ServiceMetrics
 

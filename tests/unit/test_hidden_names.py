@@ -24,8 +24,8 @@ from gpuctl.reading.queues.queue_rows import read_queues
 from gpuctl.reading.why.finding import in_namespace
 from gpuctl.reading.why.pod_refusals import _end, _Holder
 from gpuctl.reading.why.queue_causes import _fix
-from gpuctl_server.change_request import Confirmation
-from gpuctl_server.merged_answers import merge_hidden
+from gpuctl_server.changes.change_request import Confirmation
+from gpuctl_server.http.merged_answers import merge_hidden
 from gpuctl_server.mirror.object_redaction import ObjectRedactor
 
 KEYS = Records(**{field: f"example.com/{field}" for field in Records._fields})

@@ -34,7 +34,7 @@ from gpuctl.kube.credentials import Credential, StaticCredential
 from gpuctl.kube.session import Session
 from gpuctl.kube.tls_settings import TlsSettings
 from gpuctl.kube.transport import ServerAccess, Transport
-from gpuctl_server.request_middleware import _server_option
+from gpuctl_server.http.request_middleware import _server_option
 
 SOURCES = Path(__file__).parents[2] / "compiler" / "gpuctl"
 CHECKED_PACKAGES = ("apply", "acts", "reading", "usecases", "kube", "capacity")

@@ -25,10 +25,10 @@ from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.reading.jobs.status import Status
 from gpuctl.usecases.changes.pause_and_resume import PausedJob
 from gpuctl.usecases.queries.read_context import context_of
-from gpuctl_server import job_revisions
-from gpuctl_server.http_problems import problem_of
-from gpuctl_server.job_changes import JobRef
-from gpuctl_server.job_pausing import suspend_each
+from gpuctl_server.changes import job_revisions
+from gpuctl_server.changes.job_changes import JobRef
+from gpuctl_server.changes.job_pausing import suspend_each
+from gpuctl_server.http.http_problems import problem_of
 from gpuctl_server.mirror.job_board import Board, ListedJob
 
 DORA = 'User "dora" cannot list resource "secrets" in API group ""'

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl_server.openapi_document import as_3_0, schema_3_0
+from gpuctl_server.http.openapi_document import as_3_0, schema_3_0
 
 
 @pytest.mark.parametrize(

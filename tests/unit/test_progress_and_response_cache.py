@@ -8,10 +8,10 @@ from gpuctl.hints import RecoverHint, Surface, set_request_surface
 from gpuctl.language.sentences import Translation, say, set_translation
 from gpuctl_server.access.caller import TokenCaller
 from gpuctl_server.access.rights import Rights
+from gpuctl_server.limits.response_cache import ResponseCache, encode
+from gpuctl_server.limits.shared_answers import SharedAnswers
 from gpuctl_server.mirror.progress import last_percentage
 from gpuctl_server.mirror.trimming import SkippedObject, malformed_reason
-from gpuctl_server.response_cache import ResponseCache, encode
-from gpuctl_server.shared_answers import SharedAnswers
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import openapi
 import pytest
 from openapi_spec_validator import OpenAPIV30SpecValidator
 
-from gpuctl_server.openapi_operations import IDEMPOTENT
+from gpuctl_server.http.openapi_operations import IDEMPOTENT
 from support.locked_releases import with_locked_releases
 
 

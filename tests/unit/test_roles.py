@@ -18,9 +18,9 @@ from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.jobs.job_rows import JobFilter, JobTableRow, job_row, missing_row, platform_keys
 from gpuctl_server.access.caller import TokenCaller
 from gpuctl_server.access.rights import AccessRequest, Rights
-from gpuctl_server.document_access import require_document_access
-from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_lookups import VisibleJobs, sees_job
+from gpuctl_server.changes.document_access import require_document_access
+from gpuctl_server.http.http_problems import Problem
+from gpuctl_server.lookups.job_lookups import VisibleJobs, sees_job
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.mirror.visibility import Visibility
 from support.fit_objects import cluster, node

@@ -36,7 +36,7 @@ from gpuctl_sdk import (
     Unreachable,
 )
 from gpuctl_sdk.documents import as_yaml
-from gpuctl_server.http_problems import Problem, answer
+from gpuctl_server.http.http_problems import Problem, answer
 from support.locked_releases import with_locked_releases
 
 TOKEN = "gpuctl_very-secret-token"

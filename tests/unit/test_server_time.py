@@ -30,8 +30,8 @@ from gpuctl.usecases.service.saved_logins import SavedLogin
 from gpuctl.usecases.service.service_client import ServiceClient
 from gpuctl.usecases.usage.job_usage import job_usage
 from gpuctl.usecases.usage.usage_backends import UsageService
-from gpuctl_server.job_metrics import metrics_over_time
-from gpuctl_server.log_responses import begins_at
+from gpuctl_server.lookups.job_metrics import metrics_over_time
+from gpuctl_server.lookups.log_responses import begins_at
 from gpuctl_server.routes.log_query import LogsQuery
 from support.byte_server import Server as ByteServer
 

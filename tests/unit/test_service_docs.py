@@ -8,7 +8,7 @@ import re
 import yaml
 
 from gpuctl_server.access.rights import ROLES
-from gpuctl_server.openapi_document import PROBLEMS
+from gpuctl_server.http.openapi_document import PROBLEMS
 from gpuctl_server.server_settings import ServerSettings
 from support.pages import blocks, rows
 

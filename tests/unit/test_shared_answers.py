@@ -9,7 +9,7 @@ from itertools import count
 
 from gpuctl_server.access.caller import TokenCaller
 from gpuctl_server.access.rights import Rights
-from gpuctl_server.shared_answers import SharedAnswers
+from gpuctl_server.limits.shared_answers import SharedAnswers
 
 ANNA, OTTO = (TokenCaller(name, Rights("viewer", frozenset({"team-a"}))) for name in ("anna", "otto"))
 ADMIN = TokenCaller("root", Rights("admin"))

@@ -16,8 +16,8 @@ from gpuctl.objects.timestamps import format_timestamp
 from gpuctl.reading.jobs.job_objects import Identity, Job
 from gpuctl.reading.jobs.job_rows import job_row, platform_keys
 from gpuctl.reading.jobs.status import PHASES, Status, job_status, pod_status, ready_containers
+from gpuctl_server.limits.response_cache import ResponseCache
 from gpuctl_server.mirror.job_board import ListedJob
-from gpuctl_server.response_cache import ResponseCache
 from gpuctl_server.routes import job_routes
 
 KEYS = records(Settings())

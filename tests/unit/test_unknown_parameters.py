@@ -16,8 +16,8 @@ from pydantic import BaseModel, ValidationError
 from gpuctl.api.auth_models import RightQuestion
 from gpuctl.api.wait_models import JobsWaitQuestion
 from gpuctl_server.app import ROUTERS
-from gpuctl_server.http_problems import invalid_query
-from gpuctl_server.request_bodies import validated
+from gpuctl_server.http.http_problems import invalid_query
+from gpuctl_server.http.request_bodies import validated
 from gpuctl_server.routes.unknown_parameters import EVERYWHERE, names_of
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "schemas" / "rest" / "openapi.json").read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ import pytest
 
 from gpuctl.objects.durations import DAY
 from gpuctl.objects.timestamps import format_timestamp
-from gpuctl_server.http_problems import Problem
+from gpuctl_server.http.http_problems import Problem
 from gpuctl_server.routes.usage_parameters import _hourly_query, hours_between, hours_up_to
 
 

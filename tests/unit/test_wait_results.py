@@ -16,7 +16,7 @@ from gpuctl.reading.jobs.wait_until import _Wait, _Waited
 from gpuctl.reading.why import cause_summary
 from gpuctl.reading.why.cause_summary import causes_of
 from gpuctl.reading.why.waiting_reasons import WaitingReason
-from gpuctl_server.job_waits import _missing
+from gpuctl_server.lookups.job_waits import _missing
 
 
 @pytest.mark.parametrize(("phase", "outcome"), [("Running", None), ("Failed", "failed")])

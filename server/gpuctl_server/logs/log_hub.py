@@ -11,7 +11,7 @@ from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.connection import Connection
 from gpuctl.language.sentences import Template, say
 from gpuctl.language.settings import Settings
-from gpuctl_server.fair_slots import CountedSlots, NoFreeSlot
+from gpuctl_server.limits.fair_slots import CountedSlots, NoFreeSlot
 from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogSubscription
 from gpuctl_server.logs.log_channel import AWAY, LogAddress, LogChannel
 from gpuctl_server.logs.log_entries import LogEntry

@@ -11,7 +11,7 @@ from gpuctl.api.base_models import LEGAL_NAMESPACE
 from gpuctl.language.sentences import say
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.audit_query import AuditFilter, read_audit
-from gpuctl_server.http_problems import Problem
+from gpuctl_server.http.http_problems import Problem
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.query_parameters import Page, PageSize, page_of, time_of
 from gpuctl_server.routes.routers import api_router

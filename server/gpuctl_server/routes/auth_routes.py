@@ -9,7 +9,7 @@ from fastapi import Depends
 from gpuctl.api.auth_models import RightAnswer, RightQuestion
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import ACTIONS, RESOURCES, AccessRequest
-from gpuctl_server.request_bodies import json_body_of, parsed_body
+from gpuctl_server.http.request_bodies import json_body_of, parsed_body
 from gpuctl_server.routes.dependencies import any_caller
 from gpuctl_server.routes.query_parameters import unknown_value
 from gpuctl_server.routes.routers import api_router

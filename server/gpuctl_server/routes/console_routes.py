@@ -15,14 +15,14 @@ from gpuctl_server.access.oidc_login import ATTEMPT_LIFETIME, CodeFlow, LoginAtt
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.console.sessions import CALLBACK, SESSION, BrowserSession, TokenTooLong
 from gpuctl_server.console.static_files import PAGE, static_files
-from gpuctl_server.content_negotiation import JSON
-from gpuctl_server.http_problems import Problem, Route, UnknownPath
-from gpuctl_server.job_lookups import REVIEWS, check_rights
-from gpuctl_server.request_bodies import parsed_body
-from gpuctl_server.request_middleware import LOGIN
+from gpuctl_server.http.content_negotiation import JSON
+from gpuctl_server.http.http_problems import Problem, Route, UnknownPath
+from gpuctl_server.http.request_bodies import parsed_body
+from gpuctl_server.http.request_middleware import LOGIN
+from gpuctl_server.lookups.job_lookups import REVIEWS, check_rights
+from gpuctl_server.lookups.usage_lookups import is_collected
 from gpuctl_server.routes.dependencies import ServiceOf, caller_with
 from gpuctl_server.service_context import Service
-from gpuctl_server.usage_lookups import is_collected
 
 router = APIRouter(route_class=Route, include_in_schema=False)
 

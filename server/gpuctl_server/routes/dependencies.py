@@ -15,10 +15,10 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest, Action
 from gpuctl_server.access.tokens import ServiceTokenFile, bearer
 from gpuctl_server.audit import AuditFailed, AuditTrail, audit_problem
-from gpuctl_server.change_request import ChangeRequest, Confirmation
-from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_lookups import REVIEWS, check_rights, require_access
-from gpuctl_server.request_bodies import json_body_of, parsed_body
+from gpuctl_server.changes.change_request import ChangeRequest, Confirmation
+from gpuctl_server.http.http_problems import Problem
+from gpuctl_server.http.request_bodies import json_body_of, parsed_body
+from gpuctl_server.lookups.job_lookups import REVIEWS, check_rights, require_access
 from gpuctl_server.routes.routers import action_of
 from gpuctl_server.routes.unknown_parameters import reject_unknown_parameters
 from gpuctl_server.service_context import Service

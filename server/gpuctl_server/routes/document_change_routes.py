@@ -10,11 +10,11 @@ from gpuctl.api.change_models import ChangesBody
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
-from gpuctl_server import plan_and_apply
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.change_request import ChangeRequest
-from gpuctl_server.plan_and_apply import CompileOptions
-from gpuctl_server.request_bodies import body_of, changes_of
+from gpuctl_server.changes import plan_and_apply
+from gpuctl_server.changes.change_request import ChangeRequest
+from gpuctl_server.changes.plan_and_apply import CompileOptions
+from gpuctl_server.http.request_bodies import body_of, changes_of
 from gpuctl_server.routes.dependencies import ServiceOf, allowed, change_of
 from gpuctl_server.routes.query_parameters import (
     Checkpoint,

@@ -16,9 +16,11 @@ from gpuctl.reading.jobs.job_rows import JobFilter
 from gpuctl.usecases.documents.service_documents import platform_message
 from gpuctl.usecases.fit.fit_documents import FitResult
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.fit_requests import fit_documents, fit_waiting_jobs, listed_jobs
-from gpuctl_server.merged_answers import merge_hidden
-from gpuctl_server.request_bodies import body_of, files_of, sources_of
+from gpuctl_server.changes.submissions import compile_to_fit
+from gpuctl_server.http.merged_answers import merge_hidden
+from gpuctl_server.http.request_bodies import body_of, files_of, sources_of
+from gpuctl_server.limits.shared_answers import MaxAge
+from gpuctl_server.lookups.fit_requests import fit_documents, fit_waiting_jobs, listed_jobs
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.query_parameters import (
     EMPTY_IS_NONE,
@@ -33,8 +35,6 @@ from gpuctl_server.routes.query_parameters import (
     page_of,
 )
 from gpuctl_server.routes.routers import mirror_router
-from gpuctl_server.shared_answers import MaxAge
-from gpuctl_server.submissions import compile_to_fit
 
 router = mirror_router()
 Holders = Annotated[

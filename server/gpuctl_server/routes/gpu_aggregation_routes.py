@@ -19,6 +19,7 @@ from gpuctl.api.usage_models import (
     WorkloadHour,
     WorkloadUsage,
 )
+from gpuctl_server.lookups.usage_lookups import cluster_names, require_all_namespaces, usage_answer, visible_namespaces
 from gpuctl_server.routes.dependencies import ServiceOf
 from gpuctl_server.routes.usage_parameters import (
     Cluster,
@@ -41,7 +42,6 @@ from gpuctl_server.routes.usage_responses import (
     usage_rows,
     usage_success,
 )
-from gpuctl_server.usage_lookups import cluster_names, require_all_namespaces, usage_answer, visible_namespaces
 from gpuctl_usage.answers.name_answers import dimension_keys as keys
 from gpuctl_usage.answers.name_answers import dimension_values as values
 from gpuctl_usage.answers.name_answers import namespace_names

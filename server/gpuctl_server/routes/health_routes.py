@@ -13,11 +13,11 @@ from starlette.responses import JSONResponse, Response
 from gpuctl.language.sentences import say
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.tokens import ServiceTokenFile
-from gpuctl_server.http_problems import forbidden
-from gpuctl_server.job_lookups import check_rights
+from gpuctl_server.http.http_problems import forbidden
+from gpuctl_server.lookups.job_lookups import check_rights
+from gpuctl_server.lookups.usage_lookups import visible_holders
 from gpuctl_server.routes.dependencies import ServiceOf, any_caller, caller_of
 from gpuctl_server.routes.routers import api_router
-from gpuctl_server.usage_lookups import visible_holders
 
 router = api_router("")
 _MINUTE = 60

@@ -24,12 +24,12 @@ from gpuctl.apply.plan.plan_options import PlanOptions
 from gpuctl.apply.run.run_options import RunOptions
 from gpuctl.apply.state.past_documents import LARGEST
 from gpuctl.usecases.changes import named_trainings
-from gpuctl_server import job_batches, job_changes, job_creation, job_pausing, named_job_changes
-from gpuctl_server.change_request import ChangeRequest
-from gpuctl_server.job_changes import JobRef
-from gpuctl_server.job_creation import SubmitRequest
-from gpuctl_server.job_revisions import roll_back
-from gpuctl_server.request_bodies import body_of, documents_of, json_body_of, parsed_body
+from gpuctl_server.changes import job_batches, job_changes, job_creation, job_pausing, named_job_changes
+from gpuctl_server.changes.change_request import ChangeRequest
+from gpuctl_server.changes.job_changes import JobRef
+from gpuctl_server.changes.job_creation import SubmitRequest
+from gpuctl_server.changes.job_revisions import roll_back
+from gpuctl_server.http.request_bodies import body_of, documents_of, json_body_of, parsed_body
 from gpuctl_server.routes.creation_answers import creation_response, dry_run_response
 from gpuctl_server.routes.dependencies import NAMES, Names, change_of, names_of, only_confirmed, only_dry_run
 from gpuctl_server.routes.query_parameters import (

@@ -17,14 +17,14 @@ from gpuctl.apply.state.past_documents import LARGEST
 from gpuctl.reading.jobs.wait_until import LONGEST_WAIT
 from gpuctl.usecases.queries.one_job import describe_job, explain_job, job_history
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_changes import JobRef
-from gpuctl_server.job_lookups import check_rights, find_job
-from gpuctl_server.job_revisions import job_documents, job_revision
-from gpuctl_server.job_waits import wait_for_first, wait_for_one
-from gpuctl_server.merged_answers import merge_hidden
+from gpuctl_server.changes.job_changes import JobRef
+from gpuctl_server.changes.job_revisions import job_documents, job_revision
+from gpuctl_server.http.http_problems import Problem
+from gpuctl_server.http.merged_answers import merge_hidden
+from gpuctl_server.http.request_bodies import json_body_of, parsed_body
+from gpuctl_server.lookups.job_lookups import check_rights, find_job
+from gpuctl_server.lookups.job_waits import wait_for_first, wait_for_one
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE, MaxListAge
-from gpuctl_server.request_bodies import json_body_of, parsed_body
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.query_parameters import JobId, ListAge, NamespaceOfJob
 from gpuctl_server.routes.routers import mirror_router, run_waiting

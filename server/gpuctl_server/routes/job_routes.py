@@ -17,8 +17,9 @@ from gpuctl.reading.jobs.schedule_status import run_times
 from gpuctl.reading.jobs.status import PHASES, WORDS, Status
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
-from gpuctl_server.content_negotiation import JSON
-from gpuctl_server.job_lookups import (
+from gpuctl_server.http.content_negotiation import JSON
+from gpuctl_server.limits.response_cache import encode
+from gpuctl_server.lookups.job_lookups import (
     board_of,
     check_rights,
     find_job,
@@ -26,10 +27,9 @@ from gpuctl_server.job_lookups import (
     require_visible_namespace,
     visible_jobs,
 )
-from gpuctl_server.job_metrics import job_metrics
+from gpuctl_server.lookups.job_metrics import job_metrics
+from gpuctl_server.lookups.node_lookups import gpu_type_of
 from gpuctl_server.mirror.job_board import ListedJob
-from gpuctl_server.node_lookups import gpu_type_of
-from gpuctl_server.response_cache import encode
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.query_parameters import (
     JobId,

@@ -27,11 +27,11 @@ from gpuctl.usecases.changes.label_nodes import check_labels
 from gpuctl.usecases.queries.node_queries import labels_of_node
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action
-from gpuctl_server.change_request import ChangeRequest
-from gpuctl_server.http_problems import not_found
-from gpuctl_server.node_labelling import set_node_label, set_node_labels
-from gpuctl_server.node_lookups import find_node, node_not_found, visible_nodes
-from gpuctl_server.request_bodies import json_body_of, parsed_body
+from gpuctl_server.changes.change_request import ChangeRequest
+from gpuctl_server.changes.node_labelling import set_node_label, set_node_labels
+from gpuctl_server.http.http_problems import not_found
+from gpuctl_server.http.request_bodies import json_body_of, parsed_body
+from gpuctl_server.lookups.node_lookups import find_node, node_not_found, visible_nodes
 from gpuctl_server.routes.dependencies import ServiceOf, allowed, change_of, only_dry_run
 from gpuctl_server.routes.node_routes import NodeName
 from gpuctl_server.routes.query_parameters import Page, PageSize, paged

@@ -24,14 +24,14 @@ from gpuctl.usecases.queries.job_logs import JobLogs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
 from gpuctl_server.access.tokens import bearer
-from gpuctl_server.http_problems import Problem, answer, invalid_query, problem_for
-from gpuctl_server.job_lookups import require_access
-from gpuctl_server.log_responses import begins_at, event
+from gpuctl_server.http.http_problems import Problem, answer, invalid_query, problem_for
+from gpuctl_server.http.request_middleware import FOLLOWS
 from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogNote, LogSelection, LogSubscription
 from gpuctl_server.logs.log_channel import AWAY, LogAddress
 from gpuctl_server.logs.log_entries import InvalidPositions, LogEntry, LogPositions, parse_positions
 from gpuctl_server.logs.log_hub import TooManyFollowers
-from gpuctl_server.request_middleware import FOLLOWS
+from gpuctl_server.lookups.job_lookups import require_access
+from gpuctl_server.lookups.log_responses import begins_at, event
 from gpuctl_server.routes.dependencies import caller_of_token
 from gpuctl_server.routes.log_query import LogsQuery, found
 from gpuctl_server.routes.unknown_parameters import check_names

@@ -6,8 +6,8 @@ from pydantic import BaseModel, Field
 
 from gpuctl.usecases.queries.job_logs import LogQuery
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.job_lookups import find_job
-from gpuctl_server.log_responses import DEFAULT_TAIL, LONGEST_TAIL, LogFilter, named_pod, since
+from gpuctl_server.lookups.job_lookups import find_job
+from gpuctl_server.lookups.log_responses import DEFAULT_TAIL, LONGEST_TAIL, LogFilter, named_pod, since
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.routes.query_parameters import NamespaceOfJob
 from gpuctl_server.service_context import Service

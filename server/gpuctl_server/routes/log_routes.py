@@ -12,9 +12,9 @@ from gpuctl.api.log_models import LogsValue
 from gpuctl.language.sentences import say
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.tokens import bearer
-from gpuctl_server.content_negotiation import JSON
-from gpuctl_server.http_problems import Problem
-from gpuctl_server.log_responses import logs_answer, present_events
+from gpuctl_server.http.content_negotiation import JSON
+from gpuctl_server.http.http_problems import Problem
+from gpuctl_server.lookups.log_responses import logs_answer, present_events
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.log_follow_routes import (
     NOT_BUFFERED,

@@ -9,8 +9,8 @@ from starlette.responses import JSONResponse
 
 from gpuctl.api.job_detail_answers import MetricPoint
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.job_lookups import find_job
-from gpuctl_server.job_metrics import metrics_over_time
+from gpuctl_server.lookups.job_lookups import find_job
+from gpuctl_server.lookups.job_metrics import metrics_over_time
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.query_parameters import JobId, NamespaceOfJob, time_of
 from gpuctl_server.routes.routers import api_router

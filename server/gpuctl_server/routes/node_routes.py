@@ -11,11 +11,11 @@ from gpuctl.reading.nodes.gpu_type_rows import gpu_types
 from gpuctl.reading.nodes.node_gpus import PlatformGpus
 from gpuctl.reading.nodes.node_rows import STATUSES
 from gpuctl.usecases.queries.node_queries import NodeQuery
-from gpuctl_server import node_details
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
-from gpuctl_server.job_lookups import require_access
-from gpuctl_server.node_lookups import chosen_nodes, find_node, visible_nodes
+from gpuctl_server.lookups import node_details
+from gpuctl_server.lookups.job_lookups import require_access
+from gpuctl_server.lookups.node_lookups import chosen_nodes, find_node, visible_nodes
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.query_parameters import LEGAL_SELECTOR, Page, PageSize, page_of, paged, unknown_value
 from gpuctl_server.routes.routers import from_memory, mirror_router

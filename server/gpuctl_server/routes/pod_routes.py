@@ -14,13 +14,13 @@ from gpuctl.reading.jobs.job_rows import JobTableRow
 from gpuctl.usecases.queries.job_queries import JobQuery, gpu_use, list_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import AccessRequest
-from gpuctl_server.http_problems import Problem
-from gpuctl_server.job_lookups import require_access
+from gpuctl_server.http.http_problems import Problem
+from gpuctl_server.limits.shared_answers import MaxAge
+from gpuctl_server.lookups.job_lookups import require_access
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.query_parameters import LEGAL_SELECTOR, KindFilter, NamespaceFilter, Page, PoolFilter, page_of
 from gpuctl_server.routes.routers import mirror_router
 from gpuctl_server.service_context import Service
-from gpuctl_server.shared_answers import MaxAge
 
 router = mirror_router()
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]

@@ -12,11 +12,11 @@ from gpuctl.api.admin_models import Administered, ChangedPool, PoolBody
 from gpuctl.api.node_label_answers import BatchReport, NodeNames, PoolMembers
 from gpuctl.api.plan_answers import PlanAnswer
 from gpuctl.apply.run.run_options import RunOptions
-from gpuctl_server import admin_changes
-from gpuctl_server.admin_documents import AdminBody, pool_of
-from gpuctl_server.change_request import ChangeRequest
-from gpuctl_server.pool_members import add_nodes, remove_nodes
-from gpuctl_server.request_bodies import body_of, json_body_of, parsed_body
+from gpuctl_server.changes import admin_changes
+from gpuctl_server.changes.admin_documents import AdminBody, pool_of
+from gpuctl_server.changes.change_request import ChangeRequest
+from gpuctl_server.changes.pool_members import add_nodes, remove_nodes
+from gpuctl_server.http.request_bodies import body_of, json_body_of, parsed_body
 from gpuctl_server.routes.creation_answers import creation_response, dry_run_response
 from gpuctl_server.routes.dependencies import NAMES, Names, change_of, names_of, only_dry_run
 from gpuctl_server.routes.query_parameters import KeepLabels, Timeout

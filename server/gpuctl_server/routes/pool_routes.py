@@ -8,8 +8,8 @@ from fastapi import Depends, Path, Query
 
 from gpuctl.api.pool_answers import PoolDetail, PoolItem, PoolList
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.node_details import pool_detail
-from gpuctl_server.node_lookups import find_pool, visible_pools
+from gpuctl_server.lookups.node_details import pool_detail
+from gpuctl_server.lookups.node_lookups import find_pool, visible_pools
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.routers import from_memory, mirror_router
 

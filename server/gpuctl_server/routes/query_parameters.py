@@ -16,9 +16,9 @@ from gpuctl.language.display_text import visible
 from gpuctl.language.kinds import WORKLOADS
 from gpuctl.language.sentences import say
 from gpuctl.language.spelling import did_you_mean
-from gpuctl_server.http_problems import Problem
+from gpuctl_server.http.http_problems import Problem
+from gpuctl_server.http.time_parameters import InvalidTime, parse_time
 from gpuctl_server.mirror.shared_lists import READ_ONLY_AGE
-from gpuctl_server.time_parameters import InvalidTime, parse_time
 
 LARGEST_PAGE = 1000
 Item = TypeVar("Item")

@@ -8,7 +8,7 @@ from fastapi import Depends, Path
 
 from gpuctl.api.quota_answers import QuotaList, QuotaOrQuotas, quota_answer
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.quota_lookups import find_quotas, visible_quotas
+from gpuctl_server.lookups.quota_lookups import find_quotas, visible_quotas
 from gpuctl_server.routes.dependencies import ServiceOf, allowed
 from gpuctl_server.routes.routers import from_memory, mirror_router
 

@@ -9,9 +9,9 @@ from fastapi import Depends, Query
 from gpuctl.api.base_models import LEGAL_NAMESPACE
 from gpuctl.api.recovery_answers import Recoveries
 from gpuctl.apply.run.run_options import RunOptions
-from gpuctl_server import job_changes
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.change_request import ChangeRequest
+from gpuctl_server.changes import job_changes
+from gpuctl_server.changes.change_request import ChangeRequest
 from gpuctl_server.routes.dependencies import ServiceOf, allowed, change_of, only_confirmed
 from gpuctl_server.routes.query_parameters import EMPTY_IS_NONE, Timeout
 from gpuctl_server.routes.routers import api_router, write_router

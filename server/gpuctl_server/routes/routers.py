@@ -15,8 +15,8 @@ from gpuctl.language.sentences import say
 from gpuctl_server.access.rights import Rights
 from gpuctl_server.access.tokens import ServiceTokenFile, bearer
 from gpuctl_server.audit import INTERRUPTED, AuditTrail, audit
-from gpuctl_server.content_negotiation import JSON, wants_yaml
-from gpuctl_server.http_problems import Problem, Route
+from gpuctl_server.http.content_negotiation import JSON, wants_yaml
+from gpuctl_server.http.http_problems import Problem, Route
 from gpuctl_server.service_context import Service
 
 BASE = "/api/v1"

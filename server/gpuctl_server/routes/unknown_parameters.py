@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from gpuctl.language.display_text import visible
 from gpuctl.language.sentences import say
 from gpuctl.language.spelling import did_you_mean
-from gpuctl_server.http_problems import Problem
+from gpuctl_server.http.http_problems import Problem
 
 EVERYWHERE = frozenset({"accept"})
 """Query parameters of all paths: the format of the answer."""

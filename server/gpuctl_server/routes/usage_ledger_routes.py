@@ -21,7 +21,8 @@ from gpuctl.language.sentences import say
 from gpuctl.objects.durations import DAY, HOUR
 from gpuctl.reading.usage.price_list import price_list
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.http_problems import Problem
+from gpuctl_server.http.http_problems import Problem
+from gpuctl_server.lookups.usage_lookups import pausable_by, require_all_namespaces, usage_answer, visible_namespaces
 from gpuctl_server.routes.dependencies import ServiceOf
 from gpuctl_server.routes.query_parameters import names_in, page_of
 from gpuctl_server.routes.usage_parameters import (
@@ -49,7 +50,6 @@ from gpuctl_server.routes.usage_responses import (
     usage_success,
 )
 from gpuctl_server.service_context import Service
-from gpuctl_server.usage_lookups import pausable_by, require_all_namespaces, usage_answer, visible_namespaces
 from gpuctl_usage.answers.hourly_answers import HoursQuery, RowsOrPage
 from gpuctl_usage.answers.idle_gpu_answers import IdleRule
 from gpuctl_usage.answers.ledger_answers import OF_NAMESPACES

@@ -10,7 +10,7 @@ from fastapi import Depends, Query
 from gpuctl.api.base_models import LEGAL_NAMESPACE
 from gpuctl.language.sentences import clauses, say
 from gpuctl.objects.durations import DAY, HOUR
-from gpuctl_server.http_problems import Problem
+from gpuctl_server.http.http_problems import Problem
 from gpuctl_server.routes.dependencies import ServiceOf
 from gpuctl_server.routes.query_parameters import LARGEST_PAGE, time_of
 from gpuctl_usage.answers.hourly_answers import HoursQuery

@@ -16,15 +16,15 @@ from starlette.responses import Response
 
 from gpuctl.api.usage_models import UsageProblem
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.content_negotiation import JSON
-from gpuctl_server.http_problems import Problem, Route, usage_form
-from gpuctl_server.openapi_document import ALWAYS, PROBLEMS, example_of
+from gpuctl_server.http.content_negotiation import JSON
+from gpuctl_server.http.http_problems import Problem, Route, usage_form
+from gpuctl_server.http.openapi_document import ALWAYS, PROBLEMS, example_of
+from gpuctl_server.lookups.usage_lookups import require_all_pools, usage_answer
 from gpuctl_server.routes.dependencies import allowed
 from gpuctl_server.routes.query_parameters import names_in
 from gpuctl_server.routes.routers import BASE
 from gpuctl_server.routes.usage_parameters import HourlyQuery
 from gpuctl_server.service_context import Service
-from gpuctl_server.usage_lookups import require_all_pools, usage_answer
 from gpuctl_usage.answers.hourly_answers import HoursQuery, RowsOrPage
 from gpuctl_usage.answers.rows_as_csv import as_csv
 from gpuctl_usage.store.database import Database

@@ -1,0 +1,1 @@
+"""Requests and answers: bodies, errors, headers, protocols, middleware and the OpenAPI document."""

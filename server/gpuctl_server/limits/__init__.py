@@ -1,0 +1,1 @@
+"""Limits shared fairly among callers, and caches of answers that are expensive."""
