@@ -81,6 +81,24 @@ def errors(text: str) -> list[gpuctl.Diagnostic]:
             "gpu-count: 8",
         ),
         (
+            f"{HEAD}{JOB}{ENVIRONMENT}{CARDS.replace('gpu: 8', 'gpu: 8 x A100')}",
+            "write `gpu: 8` and `gpu-type: A100`",
+            "gpu: 8 x A100",
+            "gpu: 8\n  gpu-type: A100",
+        ),
+        (
+            f"kind: inference\nversion: v0.1\n{JOB}{ENVIRONMENT}service: {{ports: ['9000:80']}}\n",
+            "write `{name: port-9000, port: 9000, targetPort: 80}`, with a name of your choice",
+            "'9000:80'",
+            "{name: port-9000, port: 9000, targetPort: 80}",
+        ),
+        (
+            f"{HEAD}job: {{name: demo, after: 'afternotok:prep'}}\n{ENVIRONMENT}",
+            "write `{prep: failed}`",
+            "'afternotok:prep'",
+            "{prep: failed}",
+        ),
+        (
             f"{HEAD}{JOB}environment: {{image: 'app:1', imagePullSecret: 'a, b'}}\n",
             'write a list: ["a", "b"]',
             "'a, b'",

@@ -28,8 +28,14 @@ _FLOAT = r"(?a)[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z"
 _LONGEST_NUMBER = 40
 _COUNTED = r"(?a)(\d{1,9}) ?(?:[a-zA-Z]+|/[a-z]+|[\u4e00-\u9fff]+)\Z"
 """Matches a number with what it counts: ``8x``, ``8 cards``, ``8000/tcp``."""
-_GPUS = r"(?a)(?:gpu:)?([A-Za-z][A-Za-z-]*\d[\w-]*)(?: ?[:x*] ?(\d{1,4}))?\Z|gpu:()(\d{1,4})\Z"
-"""Matches GPUs as other tools count them: ``A100:8``, ``gpu:8``, ``gpu:a100:8``."""
+_GPU_TYPE = r"[A-Za-z][A-Za-z-]*\d[\w-]*"
+_GPUS = (
+    rf"(?a)(?:gpu:)?(?P<type>{_GPU_TYPE})(?: ?[:x*] ?(?P<count>\d{{1,4}}))?\Z|gpu:(?P<alone>\d{{1,4}})\Z"
+    rf"|(?P<first>\d{{1,4}}) ?[x*] ?(?P<second>{_GPU_TYPE})\Z"
+)
+"""Matches GPUs as other tools count them: ``A100:8``, ``gpu:8``, ``gpu:a100:8``, ``8xA100``."""
+_PORT = r"(?a)\d+(?::\d+)?\Z"
+"""Matches a port, and Docker's pair of ports: ``8000``, ``8000:80``."""
 _EXAMPLES = {"port": "8000", "user": "1000", "group": "1000", "retries": "3"}
 """Part of a field's name -> an example of its number."""
 _ACCESS_MODES = {
@@ -155,9 +161,10 @@ def gpus_of(text: str) -> Sentence | None:
     match = re.match(_GPUS, text)
     if match is None:
         return None
-    if not match[1]:
-        return Sentence(f"`gpu: {match[4]}`")
-    return say("`gpu: {count}` and `gpu-type: {name}`", count=match[2] or 1, name=match[1])
+    if match["alone"]:
+        return Sentence(f"`gpu: {match['alone']}`")
+    count = match["count"] or match["first"] or 1
+    return say("`gpu: {count}` and `gpu-type: {name}`", count=count, name=match["type"] or match["second"])
 
 
 def _share_of_a_card(text: str) -> str | None:
@@ -188,8 +195,8 @@ def as_mapping(text: str, path: FieldPath, shape: Shape | None) -> Sentence | No
 
 
 def _is_port(text: str, path: FieldPath) -> bool:
-    """Return True for the number of a port in a list of ports, which lacks a name."""
-    return _block(path) == "ports" and isinstance(path[-1], int) and text.isascii() and text.isdigit()
+    """Return True for a number or a pair of numbers in a list of ports, which lacks a name."""
+    return _block(path) == "ports" and isinstance(path[-1], int) and re.match(_PORT, text) is not None
 
 
 def mapping_of(text: str, path: FieldPath, shape: Shape | None) -> str | None:
@@ -206,7 +213,10 @@ def mapping_of(text: str, path: FieldPath, shape: Shape | None) -> str | None:
     if block == "env" and in_list:
         return f"{{name: {flow_text(text)}, value: VALUE}}"
     if _is_port(text, path):
-        return f"{{name: port-{text}, port: {text}}}"
+        port, _, target = text.partition(":")
+        return f"{{name: port-{port}, port: {port}{target and f', targetPort: {target}'}}}"
+    if path == ("job", "after") and (dependency := re.match(r"(?a)after(ok|any|notok):([\w-]+)\Z", text)):
+        return f"{{{dependency[2]}: {dependency[1].replace('notok', 'failed')}}}"
     if block == "workdirs" and in_list and text:
         source, target, mode = [*map(flow_text, text.split(":")), "", ""][:3]
         mount = f", mountPath: {target}" if target.strip('"') not in ("", source) else ""
