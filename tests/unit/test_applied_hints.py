@@ -205,3 +205,8 @@ def test_sweep_in_job_lacks_no_fields_of_its_own() -> None:
 def test_mapping_with_an_invalid_entry_does_not_lack_entries() -> None:
     (error,) = errors("kind: quota\nversion: v0.1\nquota: {name: q}\nusers: {zhang: 4}\n")
     assert "`zhang` must be a mapping" in error.message
+
+
+def test_number_of_a_slurm_job_is_no_dependency() -> None:
+    (error,) = errors(f"{HEAD}job: {{name: demo, after: 'afterok:12345'}}\n{ENVIRONMENT}")
+    assert error.hint == 'write a list: ["afterok:12345"]'

@@ -215,7 +215,7 @@ def mapping_of(text: str, path: FieldPath, shape: Shape | None) -> str | None:
     if _is_port(text, path):
         port, _, target = text.partition(":")
         return f"{{name: port-{port}, port: {port}{target and f', targetPort: {target}'}}}"
-    if path == ("job", "after") and (dependency := re.match(r"(?a)after(ok|any|notok):([\w-]+)\Z", text)):
+    if path == ("job", "after") and (dependency := re.match(r"(?a)after(ok|any|notok):([a-z][\w-]*)\Z", text)):
         return f"{{{dependency[2]}: {dependency[1].replace('notok', 'failed')}}}"
     if block == "workdirs" and in_list and text:
         source, target, mode = [*map(flow_text, text.split(":")), "", ""][:3]

@@ -93,7 +93,7 @@ class ShellLexer:
             yield ShellToken(word.text, word)
 
     def _arithmetic(self, depth: int) -> ShellWord | None:
-        """Read an arithmetic command such as ``((i < 3))`` as one word. Return None if there is none here."""
+        """Read an arithmetic command such as ``((i < 3))`` as one word. Return None for other text."""
         text, start = self.text, self.at
         if not text.startswith(ARITHMETIC, start):
             return None
