@@ -23,7 +23,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _FOLDING = str.maketrans(_LETTERS.upper(), _LETTERS, "-_")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16384)
 def fold(key: str) -> str:
     """Return a form that is equal for all spellings of one key. Only ASCII letters are case-folded."""
     return key.translate(_FOLDING)
