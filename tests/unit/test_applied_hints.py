@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import gpuctl
@@ -210,3 +212,13 @@ def test_mapping_with_an_invalid_entry_does_not_lack_entries() -> None:
 def test_number_of_a_slurm_job_is_no_dependency() -> None:
     (error,) = errors(f"{HEAD}job: {{name: demo, after: 'afterok:12345'}}\n{ENVIRONMENT}")
     assert error.hint == 'write a list: ["afterok:12345"]'
+
+
+@pytest.mark.parametrize("text", ['"1e-5,2e-5"', "1e-5, 2e-5", "1e-5、2e-5"])
+def test_sweep_with_values_in_one_text(text: str) -> None:
+    head = f"{HEAD}{JOB}{ENVIRONMENT}sweep:\n  "
+    (error,) = errors(f"{head}lr: {text}\n")
+    assert error.message == "`lr` has one value, a text with commas"
+    one = json.dumps([text.strip('"')], ensure_ascii=False)
+    assert error.hint == f'write `lr: ["1e-5", "2e-5"]`, or `lr: {one}` for one value'
+    assert errors(f'{head}lr: ["1e-5", "2e-5"]\n') == []

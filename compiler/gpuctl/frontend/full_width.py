@@ -25,8 +25,8 @@ ASCII = str.maketrans(
 """
 _DASHES = re.compile(r"[\u2012-\u2015\u2212]+-*(?=[A-Za-z])")
 """Matches dashes that editors substitute for the hyphens of an option."""
-_ILLEGAL_TEXTS = frozenset({"GPU207", "GPU208", "GPU212"})
-"""Codes of illegal names, quantities and labels."""
+_ILLEGAL_TEXTS = frozenset({"GPU207", "GPU208", "GPU212", "GPU226"})
+"""Codes of illegal names, quantities, labels and values of a sweep."""
 _ILLEGAL = re.compile(r"[^\w./:-]")
 """Matches a character that no name, quantity or label has, nor a name with its key: `hf:token`."""
 _COMMANDS = frozenset({"command", "args"})

@@ -11,10 +11,13 @@ from gpuctl.language.field_errors import field_error
 from gpuctl.language.fields import Block, Check, JobName, Scalar, Text
 from gpuctl.language.sentences import Sentence, say
 from gpuctl.language.spelling import did_you_mean, fold
+from gpuctl.language.yaml_notation import in_yaml
 from gpuctl.objects.sweep_names import MOST_SWEEP_JOBS, job_name
 
 _MOST_PRODUCTS = 100_000
 INCLUDE, EXCLUDE = "include", "exclude"
+_SEPARATOR = r"[ \t]*[,，、][ \t]*"
+"""Matches between values that are written as one text."""
 _PARALLELISM = frozenset({"parallelism", "maxparallel", "parallel"})
 _NAMED = 8
 
@@ -104,6 +107,18 @@ class Sweep(Block):
         if wants is dict and isinstance(value, str):
             hint = say("write `{text}`", text=f"{name}: [{{NAME: VALUE}}]")
             raise field_error("GPU226", say("`{name}` is a list of combinations", name=name), hint, ("sweep", name))
+        parts = re.split(_SEPARATOR, value) if isinstance(value, str) else []
+        if len(parts) > 1:
+            raise field_error(
+                "GPU226",
+                say("`{name}` has one value, a text with commas", name=name),
+                say(
+                    "write `{list}`, or `{text}` for one value",
+                    list=f"{name}: {in_yaml(parts)}",
+                    text=f"{name}: {in_yaml([value])}",
+                ),
+                ("sweep", name),
+            )
         entries = [value] if isinstance(value, str) else value
         assert isinstance(entries, list)
         if not entries:
