@@ -29,6 +29,7 @@ from support.small_usage import Worker, small_world
 FLAVOURS = ("base", "postgresql", "with-service")
 ACCOUNT = ("gpuctl-system", "gpuctl-usage")
 NODE = "deployed-usage-0"
+_DEVICE_KINDS = ("deviceclasses", "resourceslices", "resourceclaims", "resourceclaimtemplates")
 _ONE = {GPU: "1"}
 SPEC = {"containers": [{"name": "main", "image": "x", "resources": {"limits": _ONE, "requests": _ONE}}]}
 
@@ -217,7 +218,8 @@ def test_collector_uses_exactly_its_permissions(
 def test_idle_cronjob_pauses_jobs_with_its_permissions(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
     """The CronJob's command with a token of its account pauses a job of each kind. A controller changes each job
     between the read and the pause. The permissions that remain unused are those on
-    Kueue's Workloads, on kinds without a job here, on autoscalers that scale to 0, and on notebooks with limits.
+    Kueue's Workloads, on kinds without a job here, on autoscalers that scale to 0, and on notebooks with limits, whose
+    GPUs a driver may offer.
     """
     namespace, name = ACCOUNT[0], "gpuctl-usage-idle"
     found = found_in(plane, "idle")
@@ -270,6 +272,7 @@ def test_idle_cronjob_pauses_jobs_with_its_permissions(plane: ControlPlane, plac
         *(f"{name}: {verb} leaderworkersets.leaderworkerset.x-k8s.io" for verb in ("get", "list", "patch")),
         *(f"{name}: {verb} cronjobs.batch" for verb in ("get", "list", "patch")),
         f"{name}: list pods",
+        *(f"{name}: list {kind}.resource.k8s.io" for kind in _DEVICE_KINDS),
         *(f"{name}: patch {kind}" for kind in ("horizontalpodautoscalers.autoscaling", "scaledobjects.keda.sh")),
     }
     assert set(left) <= used_elsewhere
